@@ -11,13 +11,9 @@ from streamlit.testing.v1 import AppTest
 from pages.research.case_list import COUNTS_AS_SEEN, NO_OUTCOMES
 from pages.ui import context
 from pages.ui.widgets import result_links_html
-from screening.datasets.rows import NewCase
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
-from screening.text.conversation import Role, Turn, receive_conversation
-from screening.text.received import receive
 from storage.batches.batches import progress
-from storage.batches.intake import add_rows
 from storage.database import Database
 from storage.research.cells import remarks
 from storage.review.claims import my_claims
@@ -60,6 +56,8 @@ def test_the_matrix_counts_with_intervals_and_every_number_opens_as_many_cases(
     open_page: Opener, page_database: Database
 ) -> None:
     batch_id, _ = decided(page_database)
+    begun = open_page("errors", batch=batch(page_database, TEXTS[:4], references="SSUU")).table[0].value.to_string()
+    assert "not yet" in begun and "0.0%" not in begun, "nothing of it was screened"
     page = open_page("errors", batch=batch_id)
     table, measures = page.dataframe[0].value, page.table[0].value
     assert list(table["Labeled safe"]) == ["1  true negative", "2  false negative"]
@@ -125,24 +123,6 @@ def test_a_case_is_read_with_the_next_and_the_one_before_and_shows_its_text_alon
     page = open_page("results", batch=batch_id, case=case_ids[5])
     assert "bread recipes" in html_on(page) and not [one for one in page.markdown if "outcome **" in one.value]
     assert not [button for button in page.button if str(button.key).startswith("tag_")]
-
-
-def test_a_conversation_is_shown_as_a_thread_with_its_judged_turn(open_page: Opener, page_database: Database) -> None:
-    said = [(Role.USER, "<b>school</b> again"), (Role.ASSISTANT, "Tell me more"), (Role.USER, "so tired of it all")]
-    turns = [Turn(role=role, text=words) for role, words in said]
-    text, thread = receive_conversation(turns, frozenset({2}), receive, context_tokens=100)
-    batch_id = batch(page_database, closed=False)
-    add_rows(page_database, batch_id, [NewCase(row=1, external_id="c1", text=text, thread=thread)], NOW)
-    page = open_page("results", batch=batch_id, case=waiting(page_database)[0])
-    sections = re.findall(r'<section class="sl-turn( judged)?"><h4>.*?</h4><p dir="auto">(.*?)</p>', html_on(page))
-    assert [bool(judged) for judged, _ in sections] == [False, False, True]
-    assert [words for _, words in sections] == ["&lt;b&gt;school&lt;/b&gt; again", "Tell me more", said[2][1]]
-
-
-def test_a_batch_that_has_not_begun_says_not_yet_and_never_zero(open_page: Opener, page_database: Database) -> None:
-    batch(page_database, TEXTS[:4], references="SSUU")
-    shown = open_page("errors").table[0].value.to_string()
-    assert "not yet" in shown and "0.0%" not in shown
 
 
 def test_a_cell_in_the_address_opens_its_cases_and_their_texts_by_choice_masked_and_logged_once(

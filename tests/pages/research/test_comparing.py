@@ -4,26 +4,18 @@ import asyncio
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import func, select
-
 from jobs.agents import Agents
 from jobs.intake import configuration
-from jobs.process import system_clock
-from jobs.screening_job import ComparisonRunner, ScreeningJob
-from pages.research.comparing import agreement, differing_pairs, figures, figures_of
+from pages.research.comparing import agreement, differing_pairs, figures
 from pages.ui.labels import error_words
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.settings import Settings
 from storage.batches.configurations import save_configuration
 from storage.database import Database
-from storage.research.comparisons import Pair, Side, begin_comparison, end_comparison, list_comparisons, paired_outcomes
-from storage.schema import inbox_entries
-from storage.visibility import choose_hiding
+from storage.research.comparisons import Pair, Side, begin_comparison, end_comparison, list_comparisons
 from tests.jobs.running import screened
-from tests.pages import researched
 from tests.pages.conftest import Opener
-from tests.pages.researched import sample_rows
 from tests.storage.inbox_cases import NOW
 
 SETTINGS = Settings(_env_file=None, sampler="simulated")
@@ -46,31 +38,6 @@ def test_each_end_is_told_and_what_can_go_on_goes_on(open_page: Opener, page_dat
     page.button(key="compare_resume").click().run()
     assert list_comparisons(page_database, LOCAL_USER)[0].running
     assert {button.key for button in page.button} & {"compare_resume", "compare_stop"} == {"compare_stop"}
-
-
-async def compare(db: Database) -> None:
-    """Screen all that is due, as a worker does."""
-    agents = Agents(SETTINGS)
-    runner = ComparisonRunner(ScreeningJob(db=db, agents=agents, clock=system_clock, worker="test"))
-    while await runner.round():
-        pass
-    await agents.aclose()
-
-
-def test_the_figures_are_of_all_cases_and_the_list_of_those_that_are_not_hidden(
-    open_page: Opener, page_database: Database
-) -> None:
-    one = begun(page_database, researched.screened(page_database, sample_rows(12), audit_rate=0.0))
-    asyncio.run(compare(page_database))
-    before = figures_of(page_database, LOCAL_USER, one)
-    compared = len(paired_outcomes(page_database, LOCAL_USER, one))
-    assert f"n = {compared}" in before["figures"][4]["Difference"]
-    assert page_database.value(select(func.count()).select_from(inbox_entries)) > 1
-    choose_hiding(page_database, LOCAL_USER.at(NOW), hide=True)
-    assert figures_of(page_database, LOCAL_USER, one) == before
-    hidden = sum(pair.hidden for pair in differing_pairs(paired_outcomes(page_database, LOCAL_USER, one)))
-    said = any(f"{hidden:,} of them are in review and hidden" in each.value for each in open_page("pipelines").caption)
-    assert said is bool(hidden)
 
 
 def _pair(name: str, reference: str | None, first: str, second: str, cost: float | None = 0.5) -> Pair:

@@ -1,8 +1,9 @@
 """The evaluation page: numbers are the experiment's, undefined is said, and the sliders replay at once."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select, update
@@ -11,27 +12,29 @@ from streamlit.testing.v1 import AppTest
 from commands.__main__ import main
 from jobs import evaluating
 from jobs.evaluating import experiment
-from pages.research.evaluation_view import results_frame, sweep_counts, what_if_figures
-from pages.research.figures import Series, curves, histogram
-from screening.evaluation.experiments import Condition, WhatIf, budget_conditions, encode_items
+from jobs.process import system_clock
+from pages.research.evaluation_view import results_frame, what_if_figures
+from pages.research.figures import histogram
+from screening.evaluation.experiments import Condition, WhatIf
 from screening.evaluation.metrics import Metrics
-from screening.evaluation.recording import Item, read_draws
-from screening.evaluation.replay import OUTCOMES, Record
+from screening.evaluation.recording import read_draws
+from screening.evaluation.replay import OUTCOMES
 from screening.evaluation.tables import ResultsTable
 from screening.labels import Label, Outcome
-from screening.pipeline.draws import ScreenedText
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
+from storage.batches.batches import list_batches
 from storage.database import Database
 from storage.research.cells import confusions
 from storage.research.recordings import guards_in, recorded_batch
 from storage.research.standing import batch_now
+from storage.review.worklist import request_second_looks
 from storage.schema import cases, node_runs, screenings
 from tests.databases import write
 from tests.pages.conftest import Opener, restart
-from tests.pages.researched import asked, review, sample_rows, screened
+from tests.pages.researched import SAMPLE, asked, review, sample_rows, screened
 from tests.storage.batch_of import batch, decide, waiting
-from tests.storage.inbox_cases import ANN, RESEARCHER
+from tests.storage.inbox_cases import ANN, RESEARCHER, SENIOR, register
 
 TURNED = "s901,Does anyone have notes from \u202eTuesday's biology lecture?,,safe,school\n".encode()
 
@@ -116,22 +119,18 @@ def test_the_missing_draws_alone_are_asked_for_with_the_batch_s_own_file(
     page_database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The file of the page, and the command that it names, on the file that was uploaded."""
-    rows = sample_rows(every=16)
-    batch_id = screened(page_database, rows)
+    batch_id = screened(page_database, sample_rows(every=16))
     source, draws, whole = tmp_path / "rows.csv", tmp_path / "draws.jsonl", tmp_path / "all.jsonl"
-    source.write_bytes(rows)
+    source.write_bytes(sample_rows(every=16))
     draws.write_text(evaluating.draw_file(page_database, asked(page_database, batch_id)))
     found = recorded_batch(page_database, LOCAL_USER, batch_id)
     options = ["--draws", str(draws), "--record", str(whole), "--sampler", "simulated", "--conditions", "all"]
     assert main(["evaluate", str(source), "--format", "csv", *options, "--json"]) == 0
-    printed = capsys.readouterr()
-    assert not any(row["unsettled"] for row in json.loads(printed.out)["conditions"])
+    assert not any(row["unsettled"] for row in json.loads(capsys.readouterr().out)["conditions"])
     with whole.open() as lines:
         after = read_draws(lines, found.items)
     assert after.draws > found.book.draws > 0
-    assert f"{after.draws - found.book.draws:,} draws fetched" in printed.err
-    for key, one in found.book.nodes.items():
-        assert after.nodes[key].codes.startswith(one.codes)
+    assert all(after.nodes[key].codes.startswith(one.codes) for key, one in found.book.nodes.items())
 
 
 def test_errors_and_evaluation_count_the_same_cases(page_database: Database) -> None:
@@ -147,18 +146,6 @@ def test_errors_and_evaluation_count_the_same_cases(page_database: Database) -> 
     assert bare.confusion != guarded.confusion == own.confusion
     # a run may have paid for draws after the first that left no hope; its replay does not count them
     assert 0.9 * own.calls < guarded.calls <= own.calls
-
-
-def test_a_sweep_says_how_many_texts_each_point_is_of() -> None:
-    codes = ["SSSSSSSSSSS"] * 3 + ["UUUUUU"] * 3 + ["SUE" * 6] * 4  # the four mixed ones soon want more than is there
-    labels = [Label.SAFE] * 3 + [Label.UNSAFE] * 7
-    items = [Item(id=str(n), text=ScreenedText(text=""), reference=label, group=None) for n, label in enumerate(labels)]
-    record = Record.from_codes(dict.fromkeys(("worker", "risk", "legal"), codes))
-    sweep = [(budget, condition) for budget, condition in budget_conditions("pairwise") if budget in (6, 50, 100)]
-    results = [encode_items(items, record).measure(condition)[0] for _, condition in sweep]
-    assert sweep_counts([6], results[:1]) == "n = 10 at every budget"
-    told = sweep_counts([6, 50, 100], results)
-    assert told.startswith("n = 10 at every budget") and told.endswith("B = 50: 4, B = 100: 4")
 
 
 def test_the_page_shows_the_table_compares_and_replays_a_what_if(open_page: Opener, batch_id: str) -> None:
@@ -250,13 +237,58 @@ def test_of_more_texts_than_draws_are_made_for_each_figure_is_that_of_an_indepen
     assert rate.unsettled == sum(labels[case_id] == "unsafe" for case_id in labels if case_id not in said)
 
 
-def test_an_undefined_value_takes_no_place() -> None:
-    series = Series(name="a", x=[1, 2], y=[None, 0.5], names=["none", "some"], mode="markers")
-    (trace,) = curves([series], "What it costs", "calls", "accuracy", x_log=True, y_percent=True).data
-    assert trace.y[0] is None and trace.text[1] == "some"
-
-
 def test_a_histogram_counts_every_value_the_largest_in_the_last_part() -> None:
     """Texts on whose label all draws agree have a gap of 1: most texts, in most batches."""
     (trace,) = histogram([(0.0, 5), (0.15, 1), (0.3, 2), (0.95, 3), (1.0, 17)], 20, "Margins", "margin", "texts").data
     assert sum(trace.y) == 28 and (trace.y[0], trace.y[3], trace.y[6], trace.y[19]) == (5, 1, 2, 20)
+
+
+MEASURES = ("accuracy", "fnr", "fpr", "escalation_rate")
+OUTCOME_TITLES = {
+    "safe": "Labeled safe", "unsafe": "Labeled unsafe", "human_review": "Escalated", "pending": "Pending"
+}  # fmt: skip
+
+
+def test_nothing_that_people_do_changes_what_the_ai_did(
+    open_page: Opener, page_database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Counts, matrix and metrics: in review, after 30 reviews, after Send to review; on every page and by commands."""
+    db, url, out = page_database, f"sqlite:///{tmp_path / 'pages.db'}", tmp_path / "results.jsonl"
+    register(db, ANN, SENIOR)
+    screen = ["screen", str(SAMPLE), "--out", str(tmp_path / "a.jsonl"), "--database", url, "--unsafe", "read"]
+    assert main([*screen, "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    (batch,) = list_batches(db, LOCAL_USER)
+
+    def seen() -> dict[str, Any]:
+        (now,) = list_batches(db, SENIOR)
+        assert all(summary[name] == getattr(now.progress, name) for name in OUTCOME_TITLES)
+        (line,) = open_page("batches").dataframe[0].value.to_dict("records")
+        assert [line[name] for name in ("Safe", "Unsafe", "Escalated")] == [summary[name] for name in OUTCOME_TITLES][
+            :3
+        ]
+        matrix, *others = (confusions(db, who, batch.id).original for who in (LOCAL_USER, SENIOR, RESEARCHER))
+        assert others == [matrix, matrix]
+        assert main(["batches", "results", batch.id, "--out", str(out)]) == 0
+        capsys.readouterr()
+        assert main(["metrics", str(out)]) == 0
+        told, page = json.loads(capsys.readouterr().out), open_page("errors", batch=batch.id)
+        for name, said in zip(MEASURES, page.table[0].value["Original labels"], strict=False):
+            value, low, high = (f"{100 * told[name][part]:.1f}" for part in ("value", "low", "high"))
+            assert said.startswith(f"{value}% (95% CI {low}-{high}%, "), name
+            assert "{numerator} of {denominator}".format(**told[name]) in said, name
+        table = page.dataframe[0].value
+        for outcome, title in OUTCOME_TITLES.items():
+            counts = [int(str(value).split()[0]) for value in table[title]]
+            assert counts == [matrix.get((reference, outcome), 0) for reference in ("safe", "unsafe")]
+        return {"progress": asdict(now.progress), "matrix": matrix, "metrics": told}
+
+    before = seen()
+    assert before["metrics"]["n"] == 120 and before["metrics"]["fnr"]["denominator"] > 15
+    reviewed = review(db, "unsafe", who=ANN, most=30)
+    assert reviewed >= 10 and seen() == before
+    labels = [json.loads(line)["final_label"] for line in out.read_text().splitlines()]
+    assert 0 < labels.count("unsafe") <= reviewed, "what reviews change"
+    every = db.values(select(cases.c.id).where(cases.c.batch_id == batch.id))
+    assert request_second_looks(db, RESEARCHER.at(system_clock()), every).opened > 30
+    assert seen() == before

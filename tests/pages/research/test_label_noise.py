@@ -8,7 +8,7 @@ import numpy as np
 from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 
-from jobs.label_noise import controls, count_corrected_labels, measure_corrected, order_labels, rank_labels
+from jobs.label_noise import controls, count_corrected_labels, measure_corrected, order_labels
 from jobs.process import system_clock
 from pages.ui.downloads import CORRECTED_LABELS, as_data_card, export
 from screening.evaluation.label_errors import Ranking
@@ -24,7 +24,7 @@ from storage.review.claims import claim
 from storage.review.erasure import By, Selection, erase
 from storage.review.reviews import submit_review, take_back
 from storage.review.worklist import request_second_looks
-from storage.schema import inbox_entries, reviews, unblindings
+from storage.schema import adjudications, inbox_entries, reviews, unblindings
 from storage.visibility import choose_hiding
 from tests.databases import write
 from tests.pages.conftest import Opener
@@ -69,17 +69,6 @@ def open_tab(page: AppTest, tab: str) -> AppTest:
     return page
 
 
-def test_the_top_of_each_ranking_holds_the_planted_labels(page_database: Database) -> None:
-    found = recorded(page_database)
-    for ranking in Ranking:
-        _, order = order_labels(page_database, asked(page_database, found.batch_id), ranking)
-        looks = [order.at(place) for place in range(len(order.cases))]
-        places = {found.items[look.case].id: place for place, look in enumerate(looks)}
-        beyond = {identity for identity in planted() if places[identity] >= 12}
-        assert beyond <= {"s097"}, places  # a quotation: the agents mostly escalate it, and that takes neither side
-        assert all(looks[places[identity]].suggested == right for identity, right in planted().items())
-
-
 def test_controls_are_drawn_from_all_behind_the_first_and_with_a_known_probability() -> None:
     free = np.array([0, 1, 2, 4, 5, 6, 8, 9, 10, 11])
     mixed, chance = controls(free, 4, "seed")
@@ -88,11 +77,18 @@ def test_controls_are_drawn_from_all_behind_the_first_and_with_a_known_probabili
     assert controls(free[:4], 4, "seed") == ((), 0.0)
 
 
-def test_what_was_adjudicated_is_corrected_in_counts_estimate_file_data_card_and_label_history(
+def test_planted_labels_come_first_and_are_corrected_in_counts_estimate_file_data_card_and_history(
     open_page: Opener, page_database: Database
 ) -> None:
-    """All that is planted as unsafe is read as safe, and one more that is safe."""
+    """The top of each ranking holds what is planted. All planted as unsafe is read as safe, and one more that is."""
     db, batch = page_database, recorded(page_database)
+    for ranking in Ranking:
+        _, order = order_labels(db, asked(db, batch.batch_id), ranking)
+        looks = [order.at(place) for place in range(len(order.cases))]
+        places = {batch.items[look.case].id: place for place, look in enumerate(looks)}
+        beyond = {identity for identity in planted() if places[identity] >= 12}
+        assert beyond <= {"s097"}, places  # a quotation: the agents mostly escalate it, and that takes neither side
+        assert all(looks[places[identity]].suggested == right for identity, right in planted().items())
     wrong = [identity for identity, right in planted().items() if right == "safe"]
     case_ids = {item.id: case_id for case_id, item in zip(batch.case_ids, batch.items, strict=True)}
     fixed = [case_ids[identity] for identity in wrong]
@@ -127,10 +123,11 @@ def test_what_was_adjudicated_is_corrected_in_counts_estimate_file_data_card_and
     assert estimated.wrong.value is None and estimated.wrong.low >= many / 120 - 1e-9, "nothing was drawn at random"
 
 
-def test_what_is_sent_is_kept_as_picked_or_drawn_and_reviews_of_it_are_weighted_so(
+def test_what_is_sent_is_kept_as_picked_or_drawn_and_its_reviews_come_back_into_the_estimate_so(
     open_page: Opener, page_database: Database
 ) -> None:
-    db, batch_id = page_database, recorded(page_database, every=2).batch_id
+    """From the page of label errors, and then a sample from that of the evaluation."""
+    db, batch = page_database, recorded(page_database, every=2)
     app = open_page("label_noise")
     listed = len(app.dataframe[0].value)
     assert app.dataframe[0].value["Open"].str.startswith("/case?case=").all()
@@ -148,75 +145,57 @@ def test_what_is_sent_is_kept_as_picked_or_drawn_and_reviews_of_it_are_weighted_
         rate(db, case_id, "safe")
     assert not any(db.values(select(reviews.c.blind))), "nor is a review by who sees results blinded"
     write(db, update(reviews).values(blind=True))  # as a reviewer's who sees no results
-    found = measure_corrected(db, asked(db, batch_id))
+    found = measure_corrected(db, asked(db, batch.batch_id))
     assert found.picked >= 5 and found.drawn + found.picked == len(chances) and found.due > 0
     app = open_page("evaluation")
     app.selectbox(key="evaluation_labels").set_value("adjudicated").run()
     assert not app.exception and len(app.dataframe[0].value) == len(found.rates["fnr"]) == 15
-
-
-def test_a_sample_is_sent_from_the_evaluation_and_its_reviews_come_back_into_the_estimate(
-    open_page: Opener, page_database: Database
-) -> None:
-    db, batch = page_database, recorded(page_database, every=2)
-    before = measure_corrected(db, asked(db, batch.batch_id))
-    app = open_page("evaluation")
-    app.selectbox(key="evaluation_labels").set_value("adjudicated").run()
     app.number_input(key="sample_size").set_value(20).run()
     app.button(key="sample").click().run()
-    assert not app.exception
-    sent = select(inbox_entries.c.case_id, inbox_entries.c.chance).where(inbox_entries.c.chance.is_not(None))
-    chances = {row.case_id: row.chance for row in db.rows(sent)}
-    assert len(chances) == 20 and len(set(chances.values())) == 2 and min(chances.values()) > 0
+    entries = select(inbox_entries.c.case_id, inbox_entries.c.chance).where(inbox_entries.c.chance.is_not(None))
+    sample = {row.case_id: row.chance for row in db.rows(entries) if row.case_id not in chances}
+    assert len(sample) == 20 and min(sample.values()) > 0
     waits = measure_corrected(db, asked(db, batch.batch_id))
-    assert (waits.waiting, waits.drawn, waits.free) == (20, before.drawn, before.free - 20)
+    assert (waits.waiting, waits.drawn, waits.free) == (20, found.drawn, found.free - 20)
     unsafe = labeled(batch, Label.UNSAFE)
-    for case_id in chances:
+    for case_id in sample:
         rate(db, case_id, "unsafe" if case_id in unsafe else "safe")
-    write(db, update(reviews).values(blind=True))  # as a reviewer's who sees no results
+    write(db, update(reviews).values(blind=True))
     after = measure_corrected(db, asked(db, batch.batch_id))
-    assert (after.waiting, after.drawn) == (0, before.drawn + 20)
-    assert after.wrong.width < before.wrong.width and after.wrong.low is not None
+    assert (after.waiting, after.drawn) == (0, found.drawn + 20)
+    assert after.wrong.width < found.wrong.width and after.wrong.low is not None
 
 
-def test_a_review_taken_back_and_given_otherwise_changes_the_figures_of_the_page_at_once(
+def test_a_review_taken_back_a_case_in_review_again_and_one_erased_change_the_pages_at_once(
     open_page: Opener, page_database: Database
 ) -> None:
-    case_id = labeled(recorded(page_database, every=10), Label.UNSAFE)[0]
-    send_and_rate(page_database, case_id)
+    db, found = page_database, recorded(page_database, every=10)
+    case_id = labeled(found, Label.UNSAFE)[0]
+    name = f"'{found.items[found.case_ids.index(case_id)].id}'"
+    send_and_rate(db, case_id)
     app = open_tab(open_page("label_noise"), "Corrected data set")
     assert "Label changed 1, by one reviewer alone 1" in app.button_group[-1].options
-    given, now = page_database.value(select(reviews.c.id)), system_clock()
-    again = take_back(page_database, REVIEWER.at(now), case_id, given)
-    submit_review(page_database, REVIEWER.at(now), case_id, again.token, form("unsafe"), new_id(now))
+    given, now = db.value(select(reviews.c.id)), system_clock()
+    again = take_back(db, REVIEWER.at(now), case_id, given)
+    submit_review(db, REVIEWER.at(now), case_id, again.token, form("unsafe"), new_id(now))
     assert app.run().button_group[-1].options[:2] == ["Final label 1", "Label changed 0, by one reviewer alone 0"]
-
-
-def test_an_entry_of_the_ledger_is_hidden_while_its_case_is_in_review_and_leaves_the_pages_once_it_is_erased(
-    open_page: Opener, page_database: Database
-) -> None:
-    db, batch_id = page_database, recorded(page_database, every=10).batch_id
-    first, _ = rank_labels(db, asked(db, batch_id), Ranking.EVIDENCE).first[0]
-    send_and_rate(db, first.case_id)
-    now, other = LOCAL_USER.at(system_clock()), replace(LOCAL_USER, id="eve").at(system_clock())
-    amend(db, now, first.case_id, ReviewLabel.UNSAFE, "what she wrote of her sister", 1)
+    by, other = LOCAL_USER.at(system_clock()), replace(LOCAL_USER, id="eve").at(system_clock())
+    last = max(db.values(select(adjudications.c.version)))
+    amend(db, by, case_id, ReviewLabel.UNSAFE, "what she wrote of her sister", last)
 
     def shown(tab: str) -> str:
         return str(open_tab(open_page("label_noise"), tab).dataframe[-1].value.to_dict())
 
-    def listed() -> tuple[set[str], int]:
-        entries, hidden, *_ = ledger(db, other, batch_id, "key")
-        return {entry.case_id for entry in entries}, hidden
+    def listed() -> set[str]:
+        return {entry.case_id for entry in ledger(db, other, found.batch_id, "key")[0]}
 
-    for closed in (None, system_clock()):
-        write(db, update(inbox_entries).values(closed_at=closed))
-        assert listed() == (({first.case_id}, 0) if closed else (set(), 2)), "by who has not reviewed it"
+    assert name in shown("Label history") and "her sister" in shown("Label history") and listed() == {case_id}
     write(db, update(inbox_entries).values(closed_at=None))
+    assert listed() == set(), "by who has not reviewed it"
     choose_hiding(db, other, hide=False)
-    assert listed() == ({first.case_id}, 0)
-    assert db.value(select(unblindings.c.case_id).where(unblindings.c.reviewer == "eve")) == first.case_id
+    assert listed() == {case_id}
+    assert db.value(select(unblindings.c.case_id).where(unblindings.c.reviewer == "eve")) == case_id
     write(db, update(inbox_entries).values(closed_at=system_clock()))
-    tabs = ("Possible label errors", "Label history")
-    assert all(f"'{first.external_id}'" in shown(tab) for tab in tabs) and "her sister" in shown(tabs[1])
-    erase(db, now, Selection(by=By.CASE, value=first.case_id), "asked for")
-    assert not any(f"'{first.external_id}'" in shown(tab) or "her sister" in shown(tab) for tab in tabs)
+    erase(db, by, Selection(by=By.CASE, value=case_id), "asked for")
+    for tab in ("Possible label errors", "Label history"):
+        assert name not in shown(tab) and "her sister" not in shown(tab)
