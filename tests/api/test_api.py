@@ -249,29 +249,24 @@ def test_a_day_is_a_batch_and_the_day_before_is_closed(site: Site) -> None:
     assert len(program_texts.open_batches(site.db, made.program, site.now + timedelta(days=1))) == 1
 
 
-def test_a_pipeline_that_comes_into_force_again_on_the_same_day_takes_texts_again(site: Site) -> None:
+def test_what_is_in_force_counts_from_then_on_and_has_one_batch_a_day(db: Database, tmp_path: Path) -> None:
+    """A pipeline that comes into force again takes texts again; so does the name of a model that was accepted."""
+    site = Site(db, tmp_path, sampler="anthropic", anthropic_api_key="k")
     for number, budget in enumerate((100, 50)):
         ours = preset("recommended", budget=budget).model_copy(update={"name": "ours"})
-        keep_version(site.db, RESEARCHER.at(site.now), ours, "", number)
+        keep_version(db, RESEARCHER.at(site.now), ours, "", number)
     made = site.made()
     for key, version in enumerate((1, 2, 1, 2)):
-        activate(site.db, ADMIN.at(site.now), "ours", version, "tried")
+        activate(db, ADMIN.at(site.now), "ours", version, "tried")
         site.taken(made, f"k{key}")
         site.now += timedelta(minutes=10)
     assert site.count(batches) == 2, "one a day and configuration"
-
-
-def test_a_model_name_that_an_administrator_accepted_counts_for_programs(db: Database, tmp_path: Path) -> None:
-    site = Site(db, tmp_path, sampler="anthropic", anthropic_api_key="k")
-    made = site.made()
-    site.taken(made, "before")
-    accept_model_name(db, ADMIN.at(NOW), "another-1")
-    site.now += timedelta(minutes=1)
+    accept_model_name(db, ADMIN.at(site.now), "another-1")
     site.taken(made, "after")
     assert site.file(made, "file", b"id,text\n1,a day by the lake\n").status_code == 202
     begun = db.values(select(batches.c.configuration).order_by(batches.c.id))
     names = [accepted_names(load_configuration(db, version)) for version in begun]
-    assert names == [(), ("another-1",), ("another-1",)]
+    assert names == [(), (), ("another-1",), ("another-1",)]
     site.close()
 
 
@@ -443,9 +438,9 @@ def test_a_body_that_is_too_long_or_of_unknown_length_is_not_read(site: Site) ->
     assert site.post(made, "k", content=iter([b"{}"])).status_code == 413
 
 
-def test_the_description_names_every_operation_and_what_it_does_not_name_is_an_error(site: Site) -> None:
+def test_what_there_is_not_is_an_error_in_json(site: Site) -> None:
     answer = site.client.get("/api/v1/openapi.json")
-    assert {"/api/v1/texts", "/api/v1/batches/{batch_id}/results"} <= set(answer.json()["paths"])
+    assert "/api/v1/batches/{batch_id}/results" in answer.json()["paths"]
     assert answer.headers["cache-control"] == "no-store"
     headers = {"Authorization": f"Bearer {site.made().token}"}
     for way, path, status in (("GET", "nothing", 404), ("DELETE", "texts", 405)):

@@ -14,14 +14,14 @@ from screening.review.review_form import ReviewLabel
 from storage.clock import new_id
 from storage.database import Database
 from storage.review import claims, reviews
-from storage.review.adjudication import amend
+from storage.review.adjudication import adjudicate
 from storage.review.erasure import erase_rows
 from storage.schema import ERASED, case_errors, cases, configurations, node_runs, pending_cases, screenings, unblindings
 from storage.visibility import choose_hiding
 from tests.databases import write
 from tests.pages.conftest import Opener, restart, script_at, sign_in
 from tests.pages.review.desk import OpenDesk
-from tests.storage.inbox_cases import BO, NOW, RESEARCHER, SENIOR, fill, form, register, take
+from tests.storage.inbox_cases import BO, NOW, RESEARCHER, SENIOR, fill, form, read, register
 
 
 def _now() -> datetime:
@@ -85,45 +85,36 @@ def test_the_whole_trail_after_the_review(open_page: Opener, page_database: Data
     assert flag_sentence("from_the_future").endswith("safe is not accepted")
 
 
-def test_a_senior_decides_with_a_label_and_a_reason(open_page: Opener, page_database: Database) -> None:
+def test_a_dispute_is_decided_with_label_and_reason_once_the_latest_decision_was_seen(
+    open_page: Opener, page_database: Database
+) -> None:
+    """What was typed stays meanwhile; and what is erased leaves a page that lies open."""
     [case_id] = fill(page_database)
     register(page_database, BO)
-    page = OpenDesk().take_next().ask("second").save("safe", 5)
-    assert "Bo" in page["read"]["becomes"]
-    claim = take(page_database, BO, _now())
-    reviews.submit_review(page_database, BO.at(_now()), case_id, claim.token, form("unsafe"), new_id(_now()))
+    desk = OpenDesk().take_next().ask("second").save("safe", 5)
+    assert "Bo" in desk["read"]["becomes"]
+    read(page_database, BO, form("unsafe"), now=_now())
     (listed,) = snapshot(page_database, LOCAL_USER.at(_now()), View())["disputed"]
     assert listed["mine"] and listed["href"].endswith(case_id)
-    decided = open_page("case", case=case_id)
-    for label, why in ((None, ""), ("unsafe", "")):
-        decided.session_state[f"decide_{case_id}_0"] = label
-        decided.text_input(key=f"decide_why_{case_id}_0").set_value(why)
-        assert "Version" not in _press(decided, f"record_{case_id}_0") and decided.error
-    decided.text_input(key=f"decide_why_{case_id}_0").set_value("Discussed.").run()
-    shown = _press(decided, f"record_{case_id}_0")
-    assert "Version 1: Unsafe" in shown and "senior adjudication" in shown
-
-
-def test_a_decision_waits_until_the_latest_one_was_seen(open_page: Opener, page_database: Database) -> None:
-    """What was typed stays."""
-    [case_id] = fill(page_database)
-    _read(page_database, case_id)
-    page = open_page("case", case=case_id)
-    page.session_state[f"decide_{case_id}_1"] = "unsafe"
-    page.text_input(key=f"decide_why_{case_id}_1").set_value("The second line was overlooked.").run()
-    amend(page_database, SENIOR.at(_now()), case_id, ReviewLabel.INSUFFICIENT_INFORMATION, "too short", 1)
-    shown = _press(page, f"record_{case_id}_1")
-    assert "Answers: 4 safe, 1 unsafe, 1 not a label." in shown, "though its configuration cannot be read"
-    assert page.error and "Version 2: <del>Safe</del>" in shown and "Version 3" not in shown
-    shown = _press(page, f"record_{case_id}_1")
-    assert "Version 3: <del>Insufficient information</del> → <ins>Unsafe</ins>" in shown and not page.error
-    assert "The second line was overlooked." in shown and "Version 1: Safe" in shown
-    assert page.text_input(key=f"decide_why_{case_id}_3").value == ""
+    page, save = open_page("case", case=case_id), f"record_{case_id}_0"
+    for label, why in ((None, "Discussed."), ("unsafe", ""), ("unsafe", "The second line was overlooked.")):
+        assert "Version" not in _shown(page)
+        page.session_state[f"decide_{case_id}_0"] = label
+        page.text_input(key=f"decide_why_{case_id}_0").set_value(why)
+        if label and why:
+            adjudicate(page_database, SENIOR.at(_now()), case_id, ReviewLabel.INSUFFICIENT_INFORMATION, "too short")
+        shown = _press(page, save)
+        assert page.error
+    assert "Version 1: Insufficient information" in shown and "Version 2" not in shown
+    shown = _press(page, save)
+    assert "Version 2: <del>Insufficient information</del> → <ins>Unsafe</ins>" in shown and not page.error
+    assert "The second line was overlooked." in shown
+    assert page.text_input(key=f"decide_why_{case_id}_2").value == ""
     with page_database.write() as conn:
         erase_rows(conn, [case_id], None, _now())
     assert "canary" in shown and "Change the final label" in shown
     shown = _shown(page.run())
-    assert "canary" not in shown and ERASED in shown and "Change the final label" not in shown, "a page that lies open"
+    assert "canary" not in shown and ERASED in shown and "Change the final label" not in shown
 
 
 @pytest.mark.parametrize("owner", [RESEARCHER.id, "somebody"])

@@ -164,19 +164,6 @@ def asked_by(monkeypatch: pytest.MonkeyPatch) -> list[Actor]:
     return found
 
 
-def test_cases_are_given_away_by_whoever_may(page_database: Database, asked_by: list[Actor]) -> None:
-    register(page_database, ANN, BO)
-    (case_id,) = fill(page_database, [P2])
-    assert offer(page_database, BOTH)["colleagues"] == [["ann", "Ann"], ["bo", "Bo"]]
-    assert offer(page_database, ANN) == {"colleagues": [], "may_search_texts": False}
-    given = []
-    for who, to in ((ANN, "bo"), (BOTH, "bo"), (BOTH, "nobody")):
-        asked_by[:] = [who]
-        given.append(OpenDesk().ask("assign", case=None, to=to, cases=[case_id]).answer["ok"])
-    assert given == [False, True, False]
-    assert _refused(page_database) == [(ANN.id, {"asked": "assign"})]
-
-
 def _get(what: str, page_id: str = PAGE, **headers: str) -> int:
     return requests(**headers).get(f"{LIVE}/{what}", params={"page": page_id}).status_code
 
@@ -212,13 +199,20 @@ def test_what_is_no_list_of_actions_does_nothing(page_database: Database, body: 
 def test_each_request_is_answered_by_the_role_of_then(
     page_database: Database, asked_by: list[Actor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill(page_database)
-    register(page_database, ANN)
+    (case_id,) = fill(page_database)
+    register(page_database, ANN, BO)
+    assert offer(page_database, BOTH)["colleagues"] == [["ann", "Ann"], ["bo", "Bo"]]
+    assert offer(page_database, ANN) == {"colleagues": [], "may_search_texts": False}
+    asked_by[:] = [BOTH]
+    given = OpenDesk().ask("assign", case=None, to=ANN.id, cases=[case_id])
+    assert given.answer["ok"] and not given.ask("assign", case=None, to="nobody", cases=[case_id]).answer["ok"]
     asked_by[:] = [ANN]
+    assert not OpenDesk().ask("assign", case=None, to=BO.id, cases=[case_id]).answer["ok"]
     saving = [OpenDesk().take_next().asked("save", form=GIVEN)]
     asked_by[:] = [replace(ANN, roles=frozenset())]
     assert [_get("list"), _get("desk"), _post(saving)] == [403] * 3
-    assert _refused(page_database) == [(ANN.id, {"asked": one}) for one in ("claim_next", "claim_next", "view_counts")]
+    duties = ("claim_next", "claim_next", "view_counts", "assign")
+    assert _refused(page_database) == [(ANN.id, {"asked": duty}) for duty in duties]
 
     def ended(*_args: object, **_named: object) -> Actor:
         raise SessionEnded(Ended.IDLE)

@@ -19,7 +19,6 @@ from pages.ui import context
 from pages.ui.downloads import CSV, FILES_ROUTE, LINES_AT_ONCE, Offers, StreamedFile, offers
 from pages.ui.http import SIGNED_IN_COOKIE
 from screening.datasets.rows import RejectedRow
-from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Action, Forbidden
 from storage.audit_log import events
@@ -161,21 +160,6 @@ def test_each_file_is_logged_once_and_a_role_that_was_taken_away_takes_along_wha
     assert set(given().values()) == {403} and "private" not in "".join(_get(one).text for one in links.values())
     set_active(page_database, ADMIN.at(NOW), RESEARCHER.id, False)
     assert set(given().values()) == {401}
-
-
-def test_files_hide_what_the_ai_made_of_a_case_in_review_by_the_switch(
-    open_page: Opener, page_database: Database
-) -> None:
-    batch_id = batch(page_database, ["one", "two"], references="SU")
-    for case_id, outcome in zip(waiting(page_database), (Outcome.HUMAN_REVIEW, Outcome.SAFE), strict=True):
-        decide(page_database, case_id, outcome)
-    page = open_page("batches", batch=batch_id)
-    for hide, shown in ((True, ("in review", "", "", "")), (False, ("human_review", "worker", "exhausted", "6"))):
-        page.toggle(key="hide_in_review").set_value(hide).run()
-        first, other = _rows(_links(page)["Results (CSV)"])
-        assert (first["id"], first["reference"], first["hidden"]) == ("p1", "safe", str(hide))
-        assert tuple(first[name] for name in ("outcome", "node", "reason", "calls")) == shown
-        assert (other["outcome"], other["calls"], other["hidden"]) == ("safe", "6", "False")
 
 
 @pytest.mark.parametrize("name", ["evaluation", "reliability", "audit"])
