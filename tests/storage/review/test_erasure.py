@@ -2,7 +2,7 @@
 still has to read or to see to.
 """
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -34,7 +34,7 @@ from storage.site.audit_check import verify
 from tests.databases import write
 from tests.storage.batch_of import NOW as BATCH_NOW
 from tests.storage.batch_of import batch, decide, waiting
-from tests.storage.inbox_cases import fill, form, read, register, rows, vouch
+from tests.storage.inbox_cases import fill, form, put, read, register, rows, vouch
 from tests.storage.people import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, person
 
 WORD = "zanzibarquince"
@@ -245,61 +245,40 @@ def test_times_are_kept_and_a_dry_run_changes_nothing(db: Database) -> None:
     assert db.value(select(cases.c.text).where(cases.c.id == first)) == ERASED
 
 
-@pytest.fixture
-def kept_for_a_week(db: Database) -> Database:
-    """A site that keeps settled texts for seven days."""
+def test_a_text_goes_its_time_after_it_waits_for_nobody_any_more(db: Database) -> None:
+    """Not while it waits for a worker or a reviewer, for a follow-up to be closed, or on a worklist. Unsafe texts of a
+    batch that only counts them wait for nobody.
+    """
     register(db, ANN)
     change(db, LOCAL_USER.at(NOW), SiteSettings(keep_texts_days=7), 0)
-    return db
-
-
-def expired(db: Database, now: datetime) -> list[str]:
-    """What is erased by then; the dry run says before how many texts go."""
-    told = erasure.would_go(db, LOCAL_USER.at(now)).get("texts", 0)
-    assert erasure.expire(db, now).get("texts", 0) == told
-    return db.values(select(cases.c.id).where(cases.c.erased_at.is_not(None)).order_by(cases.c.id))
-
-
-def test_a_text_is_kept_until_its_follow_up_was_closed_so_long_ago(kept_for_a_week: Database) -> None:
-    db = kept_for_a_week
-    ids = fill(db, [Priority.P2] * 2)
+    fill(db, [Priority.P2] * 2)
     for letter, disposition in (("a", "contact_now"), ("b", "protective_services")):
         read(db, ANN, form("unsafe", disposition=disposition), letter)
-    assert expired(db, NOW + 30 * DAY) == []
+    batch(db, ["listed", "safe"], reach=Reach.LIST)
+    batch(db, ["counted"], reach=Reach.COUNT)
+    batch(db, ["waits"])
+    given_up = batch(db, ["screened", "not screened", "to be read"])
+    ids = {row.text: row.id for row in rows(db, cases)}
+    for name, outcome in (("listed", "unsafe"), ("safe", "safe"), ("counted", "unsafe"), ("screened", "safe")):
+        decide(db, ids[name], Outcome(outcome))
+    with db.write() as conn:
+        assert enter(conn, ids["to be read"], Placement(priority=Priority.P1, why=Why.NOT_SCREENED), NOW)
+    cancel(db, LOCAL_USER.at(NOW + DAY), given_up)
+
+    def kept(days: float) -> set[str]:
+        """What is still there by then; the dry run says before how many texts go."""
+        now, texts = NOW + days * DAY, {ids[name]: name for name in ids}
+        told = erasure.would_go(db, LOCAL_USER.at(now)).get("texts", 0)
+        assert erasure.expire(db, now).get("texts", 0) == told
+        return {texts[row.id] for row in rows(db, cases) if row.erased_at is None}
+
+    gone = {"safe", "counted", "screened"}
+    assert kept(7.99999) == set(ids) - gone
+    gone.add("not screened")
+    assert kept(30) == set(ids) - gone
     for one in follow_ups.open_ones(db, ANN.at(NOW)).shown:
         follow_ups.close(db, ANN.at(NOW + 30 * DAY), one.id, follow_ups.How.DONE, "called")
-    assert expired(db, NOW + 36 * DAY) == [] and expired(db, NOW + 38 * DAY) == sorted(ids)
-
-
-def test_a_text_of_a_worklist_is_kept_until_it_was_acknowledged_so_long_ago(kept_for_a_week: Database) -> None:
-    """Unsafe texts of a batch that only counts them wait for nobody."""
-    db = kept_for_a_week
-    batch(db, ["one", "two"], reach=Reach.LIST)
-    batch(db, ["three"], reach=Reach.COUNT)
-    named = {row.text: row.id for row in rows(db, cases)}
-    listed, safe, counted = (named[text] for text in ("one", "two", "three"))
-    for case_id in (listed, safe, counted):
-        decide(db, case_id, Outcome.SAFE if case_id == safe else Outcome.UNSAFE)
-    assert expired(db, NOW + 30 * DAY) == sorted([safe, counted])
-    assert acknowledge(db, LOCAL_USER.at(NOW + 30 * DAY), [listed]) == 1
-    assert expired(db, NOW + 36 * DAY) == sorted([safe, counted])
-    assert expired(db, NOW + 38 * DAY) == sorted([listed, safe, counted])
-
-
-def test_texts_that_nobody_screens_any_more_go_so_long_after_their_batch_was_cancelled(
-    kept_for_a_week: Database,
-) -> None:
-    db = kept_for_a_week
-    batch(db, ["waits"])
-    (pending,) = waiting(db)
-    given_up = batch(db, ["screened", "not screened", "read"])
-    screened, left, read_ = (case_id for case_id in waiting(db) if case_id != pending)
-    decide(db, screened)
-    with db.write() as conn:
-        assert enter(conn, read_, Placement(priority=Priority.P1, why=Why.NOT_SCREENED), NOW)
-    cancel(db, LOCAL_USER.at(NOW + DAY), given_up)
-    assert expired(db, NOW + 8 * DAY - timedelta(seconds=1)) == [screened]
-    assert expired(db, NOW + 30 * DAY) == sorted([screened, left]), "the others wait for a worker, and for a reviewer"
-    write(db, update(inbox_entries).where(inbox_entries.c.case_id == read_).values(closed_at=NOW + 30 * DAY))
-    assert expired(db, NOW + 38 * DAY) == sorted([screened, left, read_])
-    assert pending not in expired(db, NOW + 400 * DAY)
+    assert acknowledge(db, LOCAL_USER.at(NOW + 30 * DAY), [ids["listed"]]) == 1
+    put(db, ids["to be read"], closed_at=NOW + 30 * DAY)
+    assert kept(36) == set(ids) - gone
+    assert kept(38) == kept(400) == {"waits"}

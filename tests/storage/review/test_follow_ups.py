@@ -57,7 +57,9 @@ def test_it_is_opened_with_its_reviewer_and_the_time_of_its_own(db: Database) ->
 
 @pytest.mark.parametrize("gone", [{"active": False}, {"roles": ["admin", "researcher"]}])
 def test_what_is_left_with_nobody_who_reads_cases_is_taken_over(db: Database, gone: dict[str, object]) -> None:
-    """Of a case that others may still read they learn the number alone; nobody but its reviewer had seen it."""
+    """Of a case that others may still read they learn the number alone; nobody but its reviewer had seen it. Whoever
+    sees to it has learnt of the review and reads no more blind, also whoever was handed it.
+    """
     one, late = urgent(db, ANN, BO, CY, SENIOR), later(61)
     for who in (BO, SENIOR):
         found = follow_ups.open_ones(db, who.at(late))
@@ -71,7 +73,11 @@ def test_what_is_left_with_nobody_who_reads_cases_is_taken_over(db: Database, go
     assert follow_ups.take_over(db, BO.at(late)) == 1
     assert [(mine.id, mine.who) for mine in follow_ups.open_ones(db, BO.at(late)).shown] == [(one.id, "bo")]
     assert follow_ups.open_ones(db, CY.at(late)).left == 0
-    assert [blind(db, who, one.case_id) for who in (BO, CY)] == [False, True]
+    assert [blind(db, who, one.case_id) for who in (BO, CY, SENIOR)] == [False, True, True]
+    follow_ups.hand_to(db, BO.at(later(62)), one.id, "sue", "call back at three")
+    assert [blind(db, who, one.case_id) for who in (BO, CY, SENIOR)] == [False, True, False]
+    learnt = sorted((row.reviewer, row.before_review, row.at) for row in rows(db, unblindings))
+    assert learnt == [("bo", True, late), ("sue", True, later(62))]
 
 
 def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> None:
@@ -104,14 +110,6 @@ def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> Non
         ("follow_up_handed", "ann", one.case_id, '{"to":"bo"}'),
         ("follow_up_opened", "ann", one.case_id, "{}"),
     ], "without the words of the note"
-
-
-def test_whoever_is_handed_one_has_learnt_of_the_review_and_reads_no_more_blind(db: Database) -> None:
-    one = urgent(db, ANN, SENIOR, BO)
-    follow_ups.hand_to(db, ANN.at(NOW), one.id, "sue", "call back at three")
-    assert [blind(db, who, one.case_id) for who in (SENIOR, BO)] == [False, True]
-    (told,) = rows(db, unblindings)
-    assert (told.reviewer, told.before_review, told.at) == ("sue", True, NOW)
 
 
 def test_each_disposition_has_one_open_and_another_once_that_was_closed(db: Database) -> None:
