@@ -291,4 +291,4 @@ class Inbox(Machine):
 
 @pytest.mark.timeout(600)
 def test_the_inbox_keeps_its_promises(sites: Sites, request: pytest.FixtureRequest) -> None:
-    run(Inbox, sites, 8 if "postgresql" in request.node.name else 25)
+    run(Inbox, sites, 6 if "postgresql" in request.node.name else 25)
