@@ -81,7 +81,7 @@ def test_positive_and_per_label_agreement_by_hand():
     assert label_agreement(ratings, "safe").value == pytest.approx(0.5)
 
 
-def test_undefined_is_none_with_its_reason():
+def test_undefined_is_none_with_its_reason_and_what_is_no_table_is_refused():
     one_each = ratings_of([["safe", None], [None, "unsafe"]], LABELS)
     same = ratings_of([["safe", "safe"], ["safe", "safe"]], LABELS)
     three = ratings_of([["safe", "safe", "unsafe"]], LABELS)
@@ -94,6 +94,10 @@ def test_undefined_is_none_with_its_reason():
     assert "two reviewers" in cohen_kappa(three).reason
     assert label_agreement(same, "unsafe").value is None
     assert gwet_ac1(ratings_of([["safe", "safe"]], ["safe"])).value is None
+    with pytest.raises(ValueError, match="per reviewer"):
+        ratings_of([["safe"], ["safe", "safe"]], LABELS)
+    with pytest.raises(ValueError, match="categories"):
+        ratings_of([["danger"]], LABELS)
 
 
 TWO_REVIEWERS = [["safe", "safe"]] * 9 + [["safe", "unsafe"]] * 3 + [["unsafe", "unsafe"]] * 6  # 21 safe, 15 unsafe
@@ -146,10 +150,3 @@ def test_the_report_gives_each_coefficient_as_it_is_by_itself():
     assert tuple(alone) == agreement_report(ratings, ["unsafe", "safe"])
     names = ["Krippendorff α", "Gwet AC1", "Cohen κ", "agreement on unsafe", "agreement on safe"]
     assert [each.name for each in alone] == names and len({each.value for each in alone}) == len(alone)
-
-
-def test_ragged_and_unknown_ratings_are_refused():
-    with pytest.raises(ValueError, match="per reviewer"):
-        ratings_of([["safe"], ["safe", "safe"]], LABELS)
-    with pytest.raises(ValueError, match="categories"):
-        ratings_of([["danger"]], LABELS)

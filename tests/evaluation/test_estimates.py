@@ -76,6 +76,20 @@ def hardly_read(unread):
     return [*read, stratum(SAFE, unread, 0, 0, "new", probability=0.05), FLAGGED]
 
 
+def unsettled(kind, flagged, safe):
+    """Samples of which the last number gave no label: at worst all safe that were flagged, and all unsafe that were
+    called safe; at best the other way round.
+    """
+    (many, read, caught, open_ones), (cases, looked, missed, doubtful) = flagged, safe
+    strata = [
+        stratum(UNSAFE, many, read, caught, selected=read + open_ones, **{kind: open_ones}),
+        stratum(SAFE, cases, looked, missed, selected=looked + doubtful, probability=0.06, **{kind: doubtful}),
+    ]
+    worst = [(many, read + open_ones, caught)], [(cases, looked + doubtful, missed + doubtful)]
+    best = [(many, read + open_ones, caught + open_ones)], [(cases, looked + doubtful, missed)]
+    return strata, ([(many, read, caught)], [(cases, looked, missed)]), worst, best
+
+
 FLAGGED = stratum(UNSAFE, 40, 40, 30)
 CHAT = stratum(SAFE, 1000, 100, 2, "chat", probability=0.1)
 SETTLED = {
@@ -104,37 +118,21 @@ SETTLED = {
         ]
     },
 }
-DUE = {"selected": 60, "probability": 0.06}
-TWO_OUTCOMES = stratum(SAFE, 3000, 300, 3, probability=0.1), stratum(UNSAFE, 100, 100, 95)
 UNSETTLED = {
-    "lost": (
-        [stratum(SAFE, 1000, 58, 0, lost=2, **DUE), stratum(UNSAFE, 45, 40, 40, selected=45, lost=5)],
-        ([(45, 40, 40)], [(1000, 58, 0)]),
-        ([(45, 45, 40)], [(1000, 60, 2)]),
-        ([(45, 45, 45)], [(1000, 60, 0)]),
-    ),
-    "read again": (
-        [stratum(SAFE, 1000, 54, 0, read_again=6, **DUE), stratum(UNSAFE, 45, 45, 40)],
-        ([(45, 45, 40)], [(1000, 54, 0)]),
-        ([(45, 45, 40)], [(1000, 60, 6)]),
-        ([(45, 45, 40)], [(1000, 60, 0)]),
-    ),
-    "inconclusive": (
-        [stratum(SAFE, 1000, 50, 1, inconclusive=10, **DUE), stratum(UNSAFE, 45, 40, 30, selected=45, inconclusive=5)],
-        ([(45, 40, 30)], [(1000, 50, 1)]),
-        ([(45, 45, 30)], [(1000, 60, 11)]),
-        ([(45, 45, 35)], [(1000, 60, 1)]),
-    ),
+    "lost": unsettled("lost", (45, 40, 40, 5), (1000, 58, 0, 2)),
+    "read again": unsettled("read_again", (45, 45, 40, 0), (1000, 54, 0, 6)),
+    "inconclusive": unsettled("inconclusive", (45, 40, 30, 5), (1000, 50, 1, 10)),
     # of 100 left to a person 50 came to no label, 10 of 50 were unsafe: 20 in all, which had once counted as fewer
-    **{
-        f"{what} of one outcome is not made up from another": (
-            [*TWO_OUTCOMES, stratum(HUMAN, 100, 50, 10, selected=100, **{what: 50})],
-            ([(100, 100, 95), (100, 50, 10)], [(3000, 300, 3)]),
-            ([(200, 200, 105)], [(3000, 300, 3)]),
-            ([(200, 200, 155)], [(3000, 300, 3)]),
-        )
-        for what in ("inconclusive", "read_again")
-    },
+    "of one outcome is not made up from another": (
+        [
+            stratum(SAFE, 3000, 300, 3, probability=0.1),
+            stratum(UNSAFE, 100, 100, 95),
+            stratum(HUMAN, 100, 50, 10, selected=100, inconclusive=50),
+        ],
+        ([(100, 100, 95), (100, 50, 10)], [(3000, 300, 3)]),
+        ([(200, 200, 105)], [(3000, 300, 3)]),
+        ([(200, 200, 155)], [(3000, 300, 3)]),
+    ),
 }
 
 

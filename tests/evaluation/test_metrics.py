@@ -86,19 +86,14 @@ def test_no_cases_are_undefined_not_zero_and_what_does_not_fit_is_refused():
 
 
 def _counted_one_by_one(references, outcomes, calls, groups, group):
-    """Confusion, settled cases and their calls by a plain loop."""
+    """Confusion, settled, pending and unreferenced cases, and the calls of the settled, by a plain loop."""
     here = [i for i in range(len(references)) if group is None or groups[i] == group]
     labelled = [i for i in here if references[i] in (Label.SAFE, Label.UNSAFE)]
     settled = [i for i in labelled if outcomes[i] is not None]
     pairs = [(references[i], outcomes[i]) for i in settled]
     confusion = {(r, o): pairs.count((r, o)) for r in (Label.SAFE, Label.UNSAFE) for o in Outcome}
-    return (
-        confusion,
-        len(settled),
-        len(labelled) - len(settled),
-        len(here) - len(labelled),
-        sum(calls[i] for i in settled),
-    )
+    sizes = len(settled), len(labelled) - len(settled), len(here) - len(labelled)
+    return (confusion, *sizes, sum(calls[i] for i in settled))
 
 
 cases_of_any_kind = st.lists(

@@ -74,7 +74,7 @@ def test_the_limits_are_the_means_against_which_no_capital_is_large_now(delta):
     assert (one.low, one.high, one.estimate) == (0.0, looks[2].high, looks[2].estimate)
 
 
-def test_all_values_from_0_to_1_and_looks_from_the_first_to_the_last_are_taken():
+def test_what_is_taken_and_that_nothing_is_found_without_both_sides():
     assert len(betting_sequence([0.0, 1.0], looks=[1, 2])) == 2
     for values, looks in (([0.0, -0.1], [1]), ([1.1, 0.0], [1])):
         with pytest.raises(ValueError, match=r"\[0, 1\]"):
@@ -82,6 +82,11 @@ def test_all_values_from_0_to_1_and_looks_from_the_first_to_the_last_are_taken()
     for looks in ([1, 1], [-1], [1, 3]):
         with pytest.raises(ValueError, match="rising"):
             betting_sequence([0.0, 1.0], looks=looks)
+    for found in (drift({"safe": 9}, []), drift({}, [{"safe": 9}])):
+        assert (found.shares, found.evidence, found.most, found.alarm_rate) == ((), 1.0, 1.0, 0.05)
+    assert drift({}, [], 0.1).alarm_rate == 0.1
+    assert drift({}, []).reason == "the reference is not complete yet"
+    assert drift({}, [{"safe": 9}]).reason == "the reference is empty" and betting_sequence([], looks=[]) == ()
 
 
 def test_a_moved_mean_shows_as_a_contradiction():
@@ -129,14 +134,6 @@ def test_the_evidence_is_the_mean_over_shares_of_bets_beyond_their_exact_limits(
     assert [share.since for share in found.shares] == [Proportion(looks[1].get(name, 0), 68) for name in names]
     assert [share.reference for share in found.shares] == [Proportion(reference.get(n, 0), total) for n in names]
     assert (found.alarm_rate, found.threshold, found.reason) == (alarm_rate, 2 / alarm_rate, None)
-
-
-def test_nothing_is_found_without_both_sides():
-    for found in (drift({"safe": 9}, []), drift({}, [{"safe": 9}])):
-        assert (found.shares, found.evidence, found.most, found.alarm_rate) == ((), 1.0, 1.0, 0.05)
-    assert drift({}, [], 0.1).alarm_rate == 0.1
-    assert drift({}, []).reason == "the reference is not complete yet"
-    assert drift({}, [{"safe": 9}]).reason == "the reference is empty" and betting_sequence([], looks=[]) == ()
 
 
 def test_a_rise_is_fisher_s_exact_test_of_the_last_months_against_all_before():

@@ -123,7 +123,7 @@ def test_a_draw_batch_may_end_once_nothing_can_be_identified_and_no_sooner():
             steps.send(sent)
 
 
-async def test_a_text_too_long_for_a_model_on_the_way_goes_to_a_human_with_what_was_drawn():
+async def test_a_text_too_long_for_a_model_or_a_case_that_was_stopped_goes_to_a_human_with_what_was_drawn():
     class Full(Recording):
         async def draw(self, request):
             if request.node == "risk":
@@ -134,9 +134,6 @@ async def test_a_text_too_long_for_a_model_on_the_way_goes_to_a_human_with_what_
     assert (result.outcome, result.node, result.reason) == (Outcome.HUMAN_REVIEW, "risk", Reason.TOO_LONG)
     assert [run.node for run in result.runs] == ["worker"] and result.calls == 6
     assert result.delta == pytest.approx(0.05)
-
-
-async def test_a_case_given_to_a_human_keeps_its_runs_and_promises_nothing():
     runs = (await screen(TEXT, PLAIN, RECOMMENDED, Recording(worker="E", risk="E", legal="S"))).runs
     given = to_a_human(Reason.STOPPED, runs)
     assert (given.outcome, given.node, given.reason) == (Outcome.HUMAN_REVIEW, "legal", Reason.STOPPED)
@@ -172,7 +169,7 @@ async def test_each_draw_batch_is_told_with_its_draws_and_asked_of_the_nodes_own
 MIXTURE = PairwiseMixture()
 
 
-def test_an_escalation_stands_on_the_usable_answers_as_if_they_were_all():
+def test_an_escalation_stands_on_usable_answers_and_a_node_ends_after_so_many_others():
     vote, short = MajorityVote(n=5), PairwiseMixture(budget=12, stop_for_futility=False)
     for rule, label, codes, expected in (
         (MIXTURE, Label.ESCALATE, "??????", Ended.NO_ANSWER),
@@ -191,9 +188,6 @@ def test_an_escalation_stands_on_the_usable_answers_as_if_they_were_all():
         draws = decode_draws(codes)
         found = with_usable_grounds(rule, draws, Verdict(label=label, ended=Ended.IDENTIFIED, calls=len(draws)))
         assert found == Verdict(label=label, ended=expected, calls=len(draws)), codes
-
-
-def test_a_node_ends_after_so_many_unusable_answers():
     assert with_usable_grounds(MIXTURE, decode_draws("S?" * (MOST_UNUSABLE - 1)), None) is None
     spent = with_usable_grounds(MIXTURE, decode_draws("S?" * MOST_UNUSABLE), None)
     assert spent == Verdict(label=Label.ESCALATE, ended=Ended.NO_ANSWER, calls=2 * MOST_UNUSABLE)

@@ -31,14 +31,11 @@ from screening.stopping.rules import MajorityVote
 RECOMMENDED = write_pipeline(preset("recommended"))
 
 
-def test_the_files_that_come_along_are_the_presets_and_one_with_four_agents():
+def test_the_files_that_come_along_are_the_presets_whose_versions_stay_the_same():
     found = dict(shipped_pipelines())
     four = [node.name for node in found.pop("four_agents").nodes]
     assert found == {name: preset(name) for name in ("certified", "paper", "recommended")}
     assert four == ["worker", "risk", "cultural_context", "legal"]
-
-
-def test_what_is_not_said_of_an_agent_stays_out_so_that_versions_written_before_stay_the_same():
     assert set(tomllib.loads(RECOMMENDED)["node"][0]) == {"name", "title", "question", "rule", "routes", "on_abstain"}
     # The versions that databases made before these options existed hold.
     assert (preset("recommended").version, preset("paper").version) == ("283c2efb5f4d06a5", "f9d0778f71e38387")

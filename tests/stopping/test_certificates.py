@@ -162,9 +162,6 @@ def test_a_level_is_the_largest_that_keeps_the_contract_and_saying_safe_is_held_
     (unsafe, safe), (escalate, other) = strict.levels
     assert (unsafe, escalate) == ((SAFE, UNSAFE), (SAFE, ESCALATE)) and safe == other < strict.level
     assert strict.level >= found.level, "what safe does not use of the bound is left to the other labels"
-
-
-def test_a_contract_that_no_level_keeps_is_said_to_be_so():
     # Naming anything at all with two draws: a level below ½ that has any error has far more than this.
     with pytest.raises(ValueError, match="no level found"):
         calibrate(Contract(any_wrong=0.4, pairs=(((UNSAFE, SAFE), 1e-9),)), BUDGET)

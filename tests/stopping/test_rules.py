@@ -36,15 +36,13 @@ from screening.stopping.rules import (
 SAFE, UNSAFE, ESCALATE = LABELS
 LETTERS = {"S": SAFE, "U": UNSAFE, "E": ESCALATE}
 
+budgets = st.integers(1, 90)
 rules = st.one_of(
     st.builds(
-        SuccessiveElimination,
-        delta=st.sampled_from([0.05, 0.9]),
-        budget=st.integers(1, 90),
-        stop_for_futility=st.booleans(),
+        SuccessiveElimination, delta=st.sampled_from([0.05, 0.9]), budget=budgets, stop_for_futility=st.booleans()
     ),
-    st.builds(PairwiseMixture, budget=st.integers(1, 90), stop_for_futility=st.booleans()),
-    st.builds(lambda budget: CertifiedMixture(budget=budget), st.integers(1, 90)),
+    st.builds(PairwiseMixture, budget=budgets, stop_for_futility=st.booleans()),
+    st.builds(lambda budget: CertifiedMixture(budget=budget), budgets),
     st.builds(MajorityVote, n=st.integers(1, 9)),
 )
 
@@ -242,6 +240,12 @@ def test_the_bands_of_all_labels_share_delta():
     loose = PairwiseMixture(default_error=0.4, errors={})  # two of 0.4 are above a half
     assert loose.arms(draws("S"))[0].low == confidence_sequence(1, 1, 0.5 / 3)[0]
     assert loose.arms(draws(""))[0].estimate is None
+    in_turn = SuccessiveElimination(budget=300)  # the estimate and its radius, clipped
+    assert [(arm.estimate, arm.low, arm.high) for arm in in_turn.arms(draws(""))] == [(None, 0.0, 1.0)] * 3
+    safe, unsafe, _ = in_turn.arms(draws("S" * 60))
+    width = pytest.approx(sqrt(log(12 * 20**2 / 0.05) / 40))
+    assert (safe.draws, safe.estimate, safe.high, 1 - safe.low) == (20, 1.0, 1.0, width)
+    assert (unsafe.estimate, unsafe.low, unsafe.high) == (0.0, 0.0, width)
 
 
 # --- Algorithm 1
@@ -278,61 +282,42 @@ def test_it_is_the_papers_pseudocode(delta, budget, p):
         assert [(arm.draws, arm.estimate) for arm in rule.arms(sequence)] == list(zip(pulls, estimates, strict=True))
 
 
-def _leads(rule, codes):
-    compared = rule.comparisons(draws(codes))
-    assert {each.scale for each in compared} == {"pulls"}
-    return [(each.rival, each.leader, each.value, each.needed, each.excluded) for each in compared]
-
-
 def test_the_best_arms_lead_is_compared_with_the_one_that_drops_a_rival_at_this_rounds_end():
     rule = SuccessiveElimination(budget=300)
     needed = [int(2 * t * sqrt(log(12 * t * t / 0.05) / (2 * t))) + 1 for t in range(1, 30)]  # more than 2·T·w
-    assert _leads(rule, "") == [(UNSAFE, SAFE, 0, needed[0], False), (ESCALATE, SAFE, 0, needed[0], False)]
-    # its first pull of the second round: `safe` has 1 as well
-    assert _leads(rule, "UUUS") == [(UNSAFE, SAFE, 0, needed[1], False), (ESCALATE, SAFE, 1, needed[1], False)]
-    assert _leads(rule, "UUUUU") == [(SAFE, UNSAFE, 2, needed[1], False), (ESCALATE, UNSAFE, 2, needed[1], False)]
-    # `safe` never answers and goes after round 24; then `escalate` wins three rounds more and `unsafe` none.
     dropped = "UUE" * 24 + "E" * 6
     assert [arm.draws for arm in rule.arms(draws(dropped))] == [24, 27, 27]
-    assert _leads(rule, dropped) == [(SAFE, None, 24, 24, True), (UNSAFE, ESCALATE, 3, needed[26], False)]
-
-
-def test_its_bands_are_the_estimate_and_its_radius_clipped():
-    rule = SuccessiveElimination(budget=300)
-    assert [(arm.estimate, arm.low, arm.high) for arm in rule.arms(draws(""))] == [(None, 0.0, 1.0)] * 3
-    safe, unsafe, _escalate = rule.arms(draws("S" * 60))
-    width = sqrt(log(12 * 20**2 / 0.05) / 40)
-    assert (safe.draws, safe.estimate, safe.high, safe.low) == (20, 1.0, 1.0, pytest.approx(1 - width))
-    assert (unsafe.estimate, unsafe.low, unsafe.high) == (0.0, 0.0, pytest.approx(width))
+    for codes, expected in (
+        ("", [(UNSAFE, SAFE, 0, needed[0], False), (ESCALATE, SAFE, 0, needed[0], False)]),
+        # the first pull of the second round: `safe` has 1 as well
+        ("UUUS", [(UNSAFE, SAFE, 0, needed[1], False), (ESCALATE, SAFE, 1, needed[1], False)]),
+        ("UUUUU", [(SAFE, UNSAFE, 2, needed[1], False), (ESCALATE, UNSAFE, 2, needed[1], False)]),
+        # `safe` never answers and goes after round 24; then `escalate` wins three rounds more and `unsafe` none
+        (dropped, [(SAFE, None, 24, 24, True), (UNSAFE, ESCALATE, 3, needed[26], False)]),
+    ):
+        compared = rule.comparisons(draws(codes))
+        found = [(each.rival, each.leader, each.value, each.needed, each.excluded) for each in compared]
+        assert found == expected and {each.scale for each in compared} == {"pulls"}
 
 
 # --- majority vote
 
 
-@pytest.mark.parametrize(
-    ("votes", "label", "end"),
-    [
-        *((votes, label, Ended.IDENTIFIED) for votes, label in [("U", UNSAFE), ("SUS", SAFE), ("SUUEEE", ESCALATE)]),
-        *((votes, ESCALATE, Ended.EXHAUSTED) for votes in ("SU", "SUE", "SSUUE")),  # a tie is no answer of the model
-    ],
-)
-def test_the_plurality_wins_once_all_votes_are_in_and_a_tie_escalates(votes, label, end):
-    rule = MajorityVote(n=len(votes))
-    assert ended(rule, votes) == (label, end, len(votes))
-    assert all(ended(rule, votes[:count]) is None for count in range(len(votes)))
-    assert next_batch(rule, draws(votes[:-1])) == 1
-    assert (rule.error_bound, minimum_budget(rule)) == (None, len(votes))
-    assert rule.model_dump(mode="json") == {"kind": "majority-vote", "n": len(votes)}
+def test_the_plurality_wins_once_all_votes_are_in_and_a_tie_escalates():
+    named = {"U": UNSAFE, "SUS": SAFE, "SUUEEE": ESCALATE}
+    for votes in (*named, "SU", "SUE", "SSUUE"):
+        rule = MajorityVote(n=len(votes))
+        end = Ended.IDENTIFIED if votes in named else Ended.EXHAUSTED  # a tie is no answer of the model
+        assert ended(rule, votes) == (named.get(votes, ESCALATE), end, len(votes))
+        assert all(ended(rule, votes[:count]) is None for count in range(len(votes)))
+        assert next_batch(rule, draws(votes[:-1])) == 1
+        assert (rule.error_bound, minimum_budget(rule)) == (None, len(votes))
+        assert rule.model_dump(mode="json") == {"kind": "majority-vote", "n": len(votes)}
 
 
 def test_its_intervals_are_exact_and_its_leads_have_no_line():
-    # 0 of 3: (1 - high)³ = 0.05/2/3, with the level divided over both sides and three labels.
-    unseen = MajorityVote(n=3).arms(draws("SSU"))[2]
-    assert (1 - unseen.high) ** 3 == pytest.approx(0.05 / 6) and unseen.low == 0.0
-    for arm, count in zip(MajorityVote(n=4).arms(draws("USUU")), (1, 3, 0), strict=True):
+    rule = MajorityVote(n=4)  # the level is divided over three labels
+    for arm, count in zip(rule.arms(draws("USUU")), (1, 3, 0), strict=True):
         assert (arm.low, arm.high) == clopper_pearson(count, 4, 0.05 / 3) and arm.estimate == count / 4
-    compared = MajorityVote(n=4).comparisons(draws("USUU"))
-    assert [(each.rival, each.leader, each.value, each.needed) for each in compared] == [
-        (SAFE, UNSAFE, 2, None),
-        (ESCALATE, UNSAFE, 3, None),
-    ]
+    compared = [(each.rival, each.leader, each.value, each.needed) for each in rule.comparisons(draws("USUU"))]
+    assert compared == [(SAFE, UNSAFE, 2, None), (ESCALATE, UNSAFE, 3, None)]
