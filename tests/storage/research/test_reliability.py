@@ -9,8 +9,7 @@ from sqlalchemy import insert
 
 from screening.evaluation.audit import Stratum, guarantee_of, tally_by_stratum
 from screening.evaluation.estimates import estimate
-from screening.labels import Label, Outcome
-from screening.pipeline.engine import Reason
+from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from screening.review.review_form import ReviewLabel
@@ -26,7 +25,7 @@ from storage.review.reviews import submit_review, take_back
 from storage.review.worklist import request_second_looks
 from storage.schema import unblindings
 from tests.databases import write
-from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
+from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, decide, waiting
 from tests.storage.inbox_cases import ANN, BO, SENIOR, form, read, register, take
 
 VERSION, ME = CONFIGURATION.version, LOCAL_USER.at(LATER)
@@ -38,12 +37,8 @@ def settled(
     """Cases of one batch, all with this outcome."""
     batch(db, [f"text {number}" for number in range(cases)], audit_rate=audit_rate, reach=reach)
     case_ids = waiting(db)
-    label = None if outcome is Outcome.HUMAN_REVIEW else Label(outcome.value)
     for case_id in case_ids:
-        made = run({Outcome.SAFE: "S" * 11, Outcome.UNSAFE: "U" * 6}.get(outcome, "SU" * 40), label)
-        commit_run(db, case_id, 0, made)
-        reason = Reason.IDENTIFIED if label else Reason.EXHAUSTED
-        assert commit(db, case_id, screening(outcome, made, reason=reason))
+        decide(db, case_id, outcome)
     return case_ids
 
 
