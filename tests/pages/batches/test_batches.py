@@ -103,10 +103,8 @@ def test_price_and_reviews_are_reckoned_before_the_start_and_a_setting_that_cann
 
 
 def test_a_batch_runs_is_shown_and_downloaded(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
-    rows = (
-        b"id,text,label\na,The weather was nice.,safe\nb,I want to die and have a plan for tonight.,unsafe\nc,,safe\n"
-    )
-    page = upload(open_page, rows)
+    rows = b"a,The weather was nice.,safe\nb,I want to die and have a plan for tonight.,unsafe\nc,,safe\n"
+    page = upload(open_page, b"id,text,label\n" + rows)
     batch_id = start(page)
     assert not list((tmp_path / "data" / "uploads").iterdir())
     work(page_database)
@@ -118,32 +116,29 @@ def test_a_batch_runs_is_shown_and_downloaded(open_page: Opener, page_database: 
     assert (found.safe, found.unsafe, found.human_review) == (1, 1, 0)
 
 
-def test_the_counts_are_what_the_ai_did(
+def test_the_counts_are_what_the_ai_did_and_the_row_that_is_pressed_is_the_batch_that_opens(
     open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the list and on the batch's own page, in review or not; links are for those who may see outcomes."""
+    """In the list and on the batch's own page, in review or not; links are for those who may see outcomes. Another
+    batch has begun since the list was drawn, and stands above.
+    """
     batch_id = batch(page_database, ["one", "two"], audit_rate=1.0)
     for case_id, outcome in zip(waiting(page_database), (Outcome.SAFE, Outcome.UNSAFE), strict=True):
         decide(page_database, case_id, outcome)
-    for who in (LOCAL_USER, ANN):
+    for who in (ANN, LOCAL_USER):
         monkeypatch.setattr("pages.ui.context.actor", lambda who=who: who)
-        (line,) = open_page("batches").dataframe[0].value.to_dict("records")
+        page = open_page("batches")
+        (line,) = page.dataframe[0].value.to_dict("records")
         assert (line["Safe"], line["Unsafe"], line["Escalated"]) == (1, 1, 0)
-        page = open_page("batches", batch=batch_id)
-        links = html_on(page).count('href="/results?')  # counts and ways
+        own = open_page("batches", batch=batch_id)
+        links = html_on(own).count('href="/results?')  # counts and ways
         assert links > 5 if who == LOCAL_USER else links == 0
-        assert "1safe1unsafe0escalated" in words_on(page) and "safe → safe: 1" in words_on(page)
-
-
-def test_the_row_that_is_pressed_is_the_batch_that_opens(open_page: Opener, page_database: Database) -> None:
-    """Another batch has begun since the list was drawn, and stands above."""
-    batch(page_database, ["one"])
-    page = open_page("batches")
+        assert "1safe1unsafe0escalated" in words_on(own) and "safe → safe: 1" in words_on(own)
     (shown,) = batches.list_batches(page_database, LOCAL_USER)
     later = batches.NewBatch(name="later.csv", configuration_version=shown.configuration_version, seed=7)
     batches.create_batch(page_database, LOCAL_USER.at(LATER), later)
     choose_rows(page, page.dataframe[0], [0])
-    assert in_address(page, "batch") == shown.id and "posts.csv" in words_on(page)
+    assert in_address(page, "batch") == batch_id and "posts.csv" in words_on(page)
     press(page, "All uploads")
     assert list(page.dataframe[0].value["File"]) == ["later.csv", "posts.csv"], "and nothing is chosen"
 
@@ -188,35 +183,21 @@ def test_a_batch_begins_with_the_version_in_force_that_stood_beside_the_button(
     assert _can_start(upload(open_page, TWO))
 
 
-def test_a_file_that_was_started_leads_to_its_batch(open_page: Opener, page_database: Database) -> None:
-    """The browser's Back button or a second window: there is nothing to start or to put away any more."""
-    page = upload(open_page, TWO)
-    token = in_address(page, "upload")
-    runs = intake_runs()
-    usual, runs.start = runs.start, lambda upload, table: None  # type: ignore[method-assign]  # for now nothing is taken in
-    press(page, "Start screening")
-    (batch,) = batches.list_batches(page_database, LOCAL_USER)
-    again = open_page("batches", upload=token)
-    assert in_address(again, "batch") == batch.id and "upload" not in again.query_params
-    assert not _can_start(again) and "Another file" not in {button.label for button in again.button}
-    runs.start = usual  # type: ignore[method-assign]
-    runs.resume()
-    runs.wait()
-    assert [one.progress.rows_in for one in batches.list_batches(page_database, LOCAL_USER)] == [2]
-
-
-# --- files that could not be taken in to their end
-
 ROWS = b"id,text\n" + b"".join(b"%d,a quiet day number %d by the lake\n" % (row, row) for row in range(1, 301))
 
 
 @pytest.mark.parametrize("label", ["Continue importing rows", "Cancel this upload"])
-def test_a_file_that_was_damaged_meanwhile_is_said_and_gone_on_with_or_put_away(
+def test_a_file_that_was_started_leads_to_its_batch_and_is_gone_on_with_or_put_away_where_it_was_damaged(
     open_page: Opener, page_database: Database, tmp_path: Path, label: str
 ) -> None:
+    """With the browser's Back button or in a second window there is nothing to start or to put away any more."""
     page = upload(open_page, ROWS)
+    token = in_address(page, "upload")
     intake_runs().start = lambda upload, table: None  # type: ignore[method-assign]  # the process dies here
     press(page, "Start screening")
+    again = open_page("batches", upload=token)
+    assert again.query_params["batch"] == page.query_params["batch"] and "upload" not in again.query_params
+    assert not _can_start(again) and "Another file" not in {button.label for button in again.button}
     (file,) = (path for path in (tmp_path / "data" / "uploads").iterdir() if not path.suffix)
     file.write_bytes(ROWS + b'301,"a quote that is never closed\n')
     intake_runs.forget()
@@ -253,8 +234,6 @@ def test_rows_that_another_process_left_out_are_said_without_a_button(
     assert set(open_page("batches").dataframe[0].value["State"]) == {"! Rows are missing"}
 
 
-# --- overnight
-
 LABELED = "text,label\n" + "".join(f"Lecture {number} was moved to the afternoon.,safe\n" for number in range(4))
 
 
@@ -286,9 +265,6 @@ def test_overnight_is_offered_where_it_is_allowed_possible_and_for_research_alon
     batch_id = start(page)
     assert is_overnight(page_database, batch_id)
     assert any("first round" in caption.value for caption in open_page("batches", batch=batch_id).caption)
-
-
-# --- the worklist on a batch's page
 
 
 def test_what_is_ticked_is_signed_off_and_no_text_that_came_into_the_place_of_the_one_ticked(

@@ -1,6 +1,5 @@
 """Pipelines: what a change of one agent does to a draft; and on the page drawn, saved, put in force, and used."""
 
-from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any
 
@@ -13,7 +12,7 @@ from pages.batches.pipeline_editor import draft_of, insert_after, judge_draft, w
 from pages.ui import context
 from pages.ui.labels import literal
 from screening.labels import Label
-from screening.models.canaries import ALL, UNSAFE, Probed
+from screening.models.canaries import ALL, Probed
 from screening.pipeline.config import RULES, PipelineConfig, chain, chain_bound, most_calls, preset
 from screening.pipeline.files import PromptError, load_prompts
 from screening.review.actors import LOCAL_USER
@@ -131,10 +130,15 @@ def test_an_agent_is_added_saved_and_put_in_force(open_page: Opener, page_databa
     assert screen.selectbox(key="screen_preset").value == "own" and "Cultural context" in html_on(screen)
 
 
-def test_what_cannot_be_saved_says_why_and_offers_no_saving(open_page: Opener) -> None:
+def test_what_cannot_be_saved_says_why_and_offers_no_saving(open_page: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents follow any rule that the site has, by its words and settings."""
+    monkeypatch.setitem(RULES, "streak", Streak)
     page = open_page("pipelines")
     page.number_input(key="pipeline_1_worker_certified_budget").set_value(3).run()
     assert refused(page, "Node worker: with a budget of 3 calls") and "pipeline_save" not in keys(page)
+    page.selectbox(key="pipeline_1_worker_rule").set_value("streak").run()
+    length = page.number_input(key="pipeline_1_worker_streak_length")
+    assert (length.label, length.value) == ("Length", 4)
     page.session_state["pipeline_draft"] = with_node(draft_of(RECOMMENDED), "worker", {"server": "ward"})
     page.session_state["pipeline_round"] = 2  # as another pipeline is taken up
     page.run()
@@ -171,49 +175,32 @@ def test_a_saved_version_whose_model_the_service_no_longer_has_is_neither_put_in
         context.database().close()
 
 
-@pytest.fixture
-def ours(
+@pytest.mark.parametrize("label", ["safe", "unsafe"])
+def test_with_a_model_a_version_is_tried_before_it_is_put_in_force_and_what_a_worker_found_of_it_counts(
     stub,  # noqa: F811 - the fixture
     monkeypatch: pytest.MonkeyPatch,
+    open_page: Opener,
     page_database: Database,
-) -> Iterator[Callable[[str], None]]:
-    """A version that no worker has tried, on a site whose model says this of every text."""
-
-    def kept(label: str) -> None:
-        stub(StubPlan(weights={label: 1.0}, fails_probes=True))
-        monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
-        restart()
-        keep_version(page_database, BY, OURS, "", 0)
-
-    yield kept
-    context.database().close()
-
-
-def test_a_model_that_calls_unsafe_texts_safe_is_tried_and_not_put_in_force(
-    ours: Callable[[str], None], open_page: Opener
+    label: str,
 ) -> None:
-    ours("safe")
-    page = press(open_page("pipelines"), "probe")
-    assert page.button(key="pipeline_activate").disabled
-    assert f"{len(UNSAFE)} of {len(UNSAFE)} plainly" in page.warning[-1].value
-
-
-def test_with_a_model_a_version_is_tried_and_what_a_worker_found_of_it_counts_before_it_is_put_in_force(
-    ours: Callable[[str], None], open_page: Opener, page_database: Database
-) -> None:
-    ours("unsafe")
+    """A site whose model says this of every text."""
+    stub(StubPlan(weights={label: 1.0}, fails_probes=True))
+    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
+    restart()
+    keep_version(page_database, BY, OURS, "", 0)
     page = open_page("pipelines")
     assert page.button(key="pipeline_activate").disabled
     press(page, "probe")
-    assert not page.button(key="pipeline_activate").disabled
+    assert page.button(key="pipeline_activate").disabled is (label == "safe")
     asked = context.configuration(OURS).preflight_key  # what a worker looks up before each text
     found = configurations.latest_preflight(page_database, asked)
-    assert found is not None and found.passed, "and need not ask again"
+    assert found is not None and found.passed is (label == "unsafe"), "and need not ask again"
     missed = Probed(ends=dict.fromkeys(ALL, ("safe", "identified")), calls=88)
     configurations.keep_preflight(page_database, asked, missed, NOW)
     assert page.run().button(key="pipeline_activate").disabled
     configurations.override_preflight(page_database, BY, asked, "Tried in the lab with the vendor.")
     assert not page.run().button(key="pipeline_activate").disabled
+    context.database().close()
 
 
 def test_what_is_in_force_and_cannot_be_read_is_said_and_another_version_takes_its_place(
@@ -242,15 +229,3 @@ def test_names_are_shown_as_they_were_written_and_fetch_nothing(open_page: Opene
     said = [element.value for element in shown] + [expander.label for expander in page.expander]
     assert any(literal(name) in words for words in said) and not [words for words in said if name in words]
     assert page.button_group(key="pipeline_1_node").options[0] == literal(name)
-
-
-def test_a_rule_of_the_site_s_own_is_shown_by_its_words_and_settings(
-    open_page: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(RULES, "streak", Streak)
-    chosen = open_page("pipelines").selectbox(key="pipeline_1_worker_rule")
-    assert "A streak" in chosen.options
-    page = chosen.set_value("streak").run()
-    length = page.number_input(key="pipeline_1_worker_streak_length")
-    assert not page.exception and (length.label, length.value) == ("Length", 4)
-    assert any("so many times in a row" in one.value for one in page.caption)

@@ -28,6 +28,7 @@ def test_events_come_newest_first_in_pages_and_a_change_or_a_cut_is_found(
     assert list(page.dataframe[0].value["Event"]) == [60]
     page.button[0].click().run()
     assert "Not proven." in page.warning[0].value and not page.success
+    kept = anchor(page_database).as_json()
     anchor_if_due(page_database, context.settings(), NOW)
     page.button[0].click().run()
     assert "up to event 60" in page.success[0].value and not page.warning
@@ -36,13 +37,7 @@ def test_events_come_newest_first_in_pages_and_a_change_or_a_cut_is_found(
     assert page.error[-1].value == "Changed: event 2: was changed." and not page.success
     page.text_input(key="anchor").set_value("{}").run()
     assert page.error[-1].value == "This is not a checkpoint."
-
-
-def test_a_kept_checkpoint_finds_a_cut_off_end(open_page: Opener, page_database: Database) -> None:
-    stop(page_database, LOCAL_USER.at(NOW))
-    kept = anchor(page_database).as_json()
     write(page_database, audit_events.delete())
-    page = open_page("audit")
     page.text_input(key="anchor").set_value(kept).run()
     page.button[0].click().run()
     assert "cut off" in page.error[-1].value

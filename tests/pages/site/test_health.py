@@ -61,8 +61,8 @@ def test_the_app_lives_and_is_ready_while_the_database_answers(
 def test_metrics_are_for_whoever_shows_the_token(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert client.get("/metrics").status_code == 404, "without a token there is nothing here"
     _with(monkeypatch, metrics_token=SecretStr("token"))
-    for headers, status in (({}, 401), ({"Authorization": "Bearer other"}, 401)):
-        assert client.get("/metrics", headers=headers).status_code == status
+    for headers in ({}, {"Authorization": "Bearer other"}):
+        assert client.get("/metrics", headers=headers).status_code == 401
     answer = client.get("/metrics", headers={"Authorization": "Bearer token"})
     assert answer.status_code == 200 and "second_look_inbox_open" in answer.text
 
@@ -84,23 +84,20 @@ def test_the_numbers_are_those_of_the_database(page_database: Database, monkeypa
 
 
 def test_a_port_of_its_own_answers_on_loopback(page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    port = free_port()
-    _with(monkeypatch, metrics_port=port)
+    _with(monkeypatch, metrics_port=free_port())
     server = health.serve_metrics()
-    assert server is not None
+    assert server is not None and server.server_address[0] == "127.0.0.1"
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}/metrics", timeout=10) as answer:
             assert b"second_look_cases_waiting" in answer.read()
-        assert server.server_address[0] == "127.0.0.1"
     finally:
         server.shutdown()
         server.server_close()
 
 
 def test_a_json_line_tells_the_kind_of_an_exception_and_not_its_words() -> None:
-    error = ValueError("zanzibarquince")
-    kind = (ValueError, error, None)
-    record = logging.LogRecord("jobs", logging.ERROR, "x.py", 3, "case %s failed", ("abc",), kind)
+    raised = (ValueError, ValueError("zanzibarquince"), None)
+    record = logging.LogRecord("jobs", logging.ERROR, "x.py", 3, "case %s failed", ("abc",), raised)
     told = json.loads(JsonLines().format(record))
     assert (told["level"], told["message"], told["exception"]) == ("ERROR", "case abc failed", "ValueError")
     assert "zanzibarquince" not in json.dumps(told)
