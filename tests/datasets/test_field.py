@@ -15,15 +15,11 @@ from screening.pipeline.engine import Reason as Ended
 from screening.pipeline.errors import ERROR_KINDS
 from screening.text.conversation import Judged, Role
 from screening.text.flags import REFUSES_SAFE, STATED, Flag
-from tests.datasets.test_conversations import lines
-from tests.datasets.test_shapes import saved
+from tests.datasets.reading import RISK, lines, read, saved, talk
 
 FIELD = Path(__file__).parent.parent / "fixtures" / "field"
 SPEAKERS = (("Reed", Role.USER), ("Moss", Role.ASSISTANT))
-
-
-def talk(text: str, shape: Shape = Shape.TRANSCRIPT, **said: object) -> ColumnMapping:
-    return ColumnMapping(text=text, id="id", conversation=ConversationReading(shape=shape, **said))  # type: ignore[arg-type]
+TURNS = talk("messages", Shape.MESSAGES)
 
 
 def rows(source: Path | bytes, mapping: ColumnMapping | None = None) -> list[NewCase | RejectedRow]:
@@ -32,6 +28,10 @@ def rows(source: Path | bytes, mapping: ColumnMapping | None = None) -> list[New
 
 def refuses_safe(row: NewCase | RejectedRow) -> bool:
     return isinstance(row, RejectedRow) or not REFUSES_SAFE.isdisjoint(row.text.flags)
+
+
+def said(*words: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": each} for each in words]
 
 
 CUT = "It has been a long week and this evening I will… https://t.co/x"
@@ -43,16 +43,15 @@ WHOLE = "It has been a long week and this evening I will walk the dog with my br
     [
         (FIELD / "f03_cut.jsonl", None),
         (FIELD / "f03_removed_body.jsonl", None),
-        (FIELD / "f03_turns.jsonl", talk("messages", Shape.MESSAGES)),
+        (FIELD / "f03_turns.jsonl", TURNS),
         (lines({"id": 1, "text": CUT, "truncated": True}), None),
         (f"id,text,truncated\n1,{CUT},TRUE\n".encode(), None),
         (b"id,text\n1,and so this evening I will [truncated]\n", None),
         (b"id,text\n1," + b"a day at the lake " * 1_820 + b"a day a\n", None),
         (b"id,title,text\n1,a walk in the woods,[ Removed by Reddit ]\n", None),
         (b"id,text\n1,\xe2\x80\x8eimage omitted\n", None),
-        (lines({"id": 1, "messages": [{"role": "user", "content": "hi"}, {"role": "user", "content": "GIF omitted"}]}),
-         talk("messages", Shape.MESSAGES)),
-        (lines({"id": 1, "messages": [{"role": "user", "content": "[deleted]"}, {"role": "user", "content": "hello"}]}),
+        (lines({"id": 1, "messages": said("hi", "GIF omitted")}), TURNS),
+        (lines({"id": 1, "messages": said("[deleted]", "hello")}),
          talk("messages", Shape.MESSAGES, judged=Judged.WHOLE)),
     ],
 )  # fmt: skip
@@ -83,12 +82,11 @@ def test_speakers_whom_nobody_named_are_refused_by_name_and_invisible_characters
     assert "not be here" in first.text.stored.split("\n\n")[-1] and Flag.UNREADABLE in first.text.flags
     assert isinstance(third, RejectedRow) and "'Cleo'" in third.detail
     for unknown in ("Reed: hi\nCleo: I am off", "02/01/26, 21:01 - Reed: hi\n02/01/26, 21:02 - Cleo: I am off"):
-        plain = ({"id": number, "text": "Reed: hi"} for number in (2, 3))
-        row, *_ = rows(lines({"id": 1, "text": unknown}, *plain), talk("text", speakers=SPEAKERS))
+        content = lines(*({"id": at, "text": text} for at, text in enumerate((unknown, "Reed: hi", "Reed: hi"))))
+        row, *_ = rows(content, talk("text", speakers=SPEAKERS))
         assert isinstance(row, RejectedRow) and "'Cleo'" in row.detail
-    note = "Reed: hi\nNote: I am off\nMoss: bye"
-    (row,) = rows(lines({"id": 1, "text": note}), talk("text", speakers=(*SPEAKERS, ("Note", None))))
-    assert isinstance(row, NewCase) and row.text.stored == "User: hi\nNote: I am off"
+    content, no_speaker = lines({"id": 1, "text": "Reed: hi\nNote: I am off\nMoss: bye"}), (*SPEAKERS, ("Note", None))
+    assert read(content, "text", talk("text", speakers=no_speaker)) == ["User: hi\nNote: I am off"]
 
 
 def test_a_transcript_as_a_file_is_one_conversation_whose_speakers_are_asked() -> None:
@@ -107,17 +105,16 @@ def test_a_transcript_as_a_file_is_one_conversation_whose_speakers_are_asked() -
 @pytest.mark.parametrize(
     ("source", "labels"),
     [
-        (b"id,text,label,answer\n1,soup,SAFE,reject\n2,rain,SAFE,accept\n", [None, "safe"]),
-        (b'id,text,label\n1,soup,"{""choices"":[""safe"",""unsafe""]}"\n2,rain,"[""unsafe""]"\n', [None, "unsafe"]),
+        (b"id,text,label,answer\n1,soup,SAFE,reject\n2,rain,SAFE,accept\n", [None, Label.SAFE]),
+        (b'id,text,label\n1,soup,"{""choices"":[""safe"",""unsafe""]}"\n2,rain,"[""unsafe""]"\n', [None, Label.UNSAFE]),
         (b'{"features":[{"name":"label","type":{"_type":"ClassLabel","names":["unsafe","safe"]}}],'
          b'"rows":[{"row_idx":0,"row":{"text":"soup","label":1}},{"row_idx":1,"row":{"text":"rain","label":-1}}]}',
-         ["safe", None]),
+         [Label.SAFE, None]),
         (b"id,text,label\n1,soup,0\n2,rain,1\n", [None, None]),
     ],
 )  # fmt: skip
-def test_a_label_is_read_as_what_it_is_or_as_none(source: Path | bytes, labels: list[str | None]) -> None:
-    found = [row.reference for row in rows(source) if isinstance(row, NewCase)]
-    assert found == [None if label is None else Label(label) for label in labels]
+def test_a_label_is_read_as_what_it_is_or_as_none(source: bytes, labels: list[Label | None]) -> None:
+    assert read(source, "label") == labels
 
 
 CLASSES = {"names": ["suicide", "safe"], "_type": "ClassLabel"}
@@ -143,41 +140,36 @@ def test_a_saved_folder_says_what_its_label_numbers_stand_for(
     (place / "dataset_info.json").write_text(json.dumps({"features": {"text": {"_type": "Value"}, "label": feature}}))
     if split:
         (whole / "dataset_dict.json").write_text(json.dumps({"splits": [split]}))
-    assert [row.reference for row in rows(whole) if isinstance(row, NewCase)] == labels
+    assert read(whole, "label") == labels
 
 
 @pytest.mark.parametrize(
-    "head",
+    ("head", "row"),
     [
-        "Respondent ID,Collector ID,text,Age\n,,Open-Ended Response,Response\n",
-        "Respondent ID,Collector ID,text,Which?,,\n,,Open-Ended Response,Friend,Doctor,Other (please specify)\n",
-        "respondent_id;collector_id;text;Are you ok?\n;;Open-Ended Response;Yes / No\n",
+        ("Respondent ID,Collector ID,text,Age\n,,Open-Ended Response,Response\n", "7,9,Response,\n"),
+        ("Respondent ID,Collector ID,text,Which?,,\n,,Open-Ended Response,Friend,Doctor,Other (please specify)\n",
+         "7,9,Response,,,\n"),
+        ("respondent_id;collector_id;text;Are you ok?\n;;Open-Ended Response;Yes / No\n", "7;9;Response;\n"),
     ],
-)
-def test_the_second_line_of_a_survey_is_no_text(head: str) -> None:
-    between = ";" if ";" in head else ","
-    width = head.split("\n")[0].count(between) - 2
-    found = rows(head.encode() + f"7{between}9{between}Response{between * width}\n".encode())
-    assert [getattr(row, "reason", None) for row in found] == [Reason.DESCRIBES_COLUMNS, None]
+)  # fmt: skip
+def test_the_second_line_of_a_survey_is_no_text(head: str, row: str) -> None:
+    assert read((head + row).encode(), "text") == [Reason.DESCRIBES_COLUMNS, "Response"]
 
 
-def test_of_several_questions_the_label_is_asked() -> None:
-    answers = {"values": {"risk": {"value": "safe"}, "lang": {"value": "en"}}}
-    with pytest.raises(ColumnsUnclear, match="could be the label"):
-        read_table(json.dumps([{"id": 1, "fields": {"text": "soup"}, "responses": [answers]}]).encode())
-
-
-def test_names_of_columns_are_known_in_every_spelling() -> None:
+def test_names_of_columns_are_known_in_every_spelling_and_of_several_questions_the_label_is_asked() -> None:
     for name in ("tweet", "full_text", "note_text", "questionText", "dialog", "Post-Body"):
         assert read_table(f"{name}\nsoup\n".encode()).report.mapping.text == name
     mapping = read_table(FIELD / "f11_columns.csv").report.mapping
     assert (mapping.text_columns(), mapping.id) == (("post_title", "post_body"), "post_id")
     category = ColumnMapping(text="text", id="id", label="category", group="category")
     assert read_table(FIELD / "f15_category.csv", mapping=category).report.mapping.group is None
+    answers = {"values": {"risk": {"value": "safe"}, "lang": {"value": "en"}}}
+    with pytest.raises(ColumnsUnclear, match="could be the label"):
+        read_table(json.dumps([{"id": 1, "fields": {"text": "soup"}, "responses": [answers]}]).encode())
 
 
 @pytest.mark.parametrize(
-    "extra",
+    ("name", "cell"),
     [
         ("note", "He says that he cannot go on"),
         ("translation", "Not today."),
@@ -185,15 +177,12 @@ def test_names_of_columns_are_known_in_every_spelling() -> None:
         ("text_2", "and then we walked home together"),
     ],
 )
-def test_a_column_of_sentences_that_nobody_reads_is_asked_about(extra: tuple[str, str]) -> None:
-    name, cell = extra
+def test_a_column_of_sentences_that_nobody_reads_is_asked_about(name: str, cell: str) -> None:
     content = f'id,text,{name}\n1,soup,"{cell}"\n2,rain,\n'.encode()
-    with pytest.raises(ColumnsUnclear, match=f"would not be read: {name}") as asked:
-        read_table(content)
-    assert asked.value.columns == ("id", "text", name)
-    plain = ColumnMapping(text="text", id="id")
-    with pytest.raises(ColumnsUnclear):
-        read_table(content, mapping=plain)
+    for mapping in (None, ColumnMapping(text="text", id="id")):
+        with pytest.raises(ColumnsUnclear, match=f"would not be read: {name}") as asked:
+            read_table(content, mapping=mapping)
+        assert asked.value.columns == ("id", "text", name)
     left = read_table(content, mapping=ColumnMapping(text="text", id="id", unread=(name,)))
     assert left.report.unread == (name,) and len(list(left.rows())) == 2
     few = b"id,text,kind\n" + b"".join(b"%d,soup,very much like the others\n" % n for n in range(99))
@@ -202,15 +191,13 @@ def test_a_column_of_sentences_that_nobody_reads_is_asked_about(extra: tuple[str
 
 def test_an_id_that_stands_at_two_texts_is_none_and_a_rounded_one_is_told() -> None:
     table = read_table(FIELD / "f18_rounded_ids.csv")
-    assert [row.external_id for row in table.rows()] == ["1", "2", "3"] and table.report.mapping.group is None
+    assert read(table, "id") == ["1", "2", "3"] and table.report.mapping.group is None
     assert any("rounded by a spreadsheet" in one for one in table.report.warnings)
-    person = read_table(b"id,subreddit,text\n7,a,soup\n7,b,rain\n8,b,snow\n")
-    assert (person.report.mapping.id, person.report.mapping.group) == (None, "id")
+    person = b"id,subreddit,text\n7,a,soup\n7,b,rain\n"
+    mapping = read_table(person).report.mapping
+    assert (mapping.id, mapping.group) == (None, "id")
     chosen = ColumnMapping(text="text", id="id", group="subreddit")
-    assert read_table(b"id,subreddit,text\n7,a,soup\n7,b,rain\n", mapping=chosen).report.mapping.group == "subreddit"
-
-
-RISK = "I am going to kill myself tonight"
+    assert read_table(person, mapping=chosen).report.mapping.group == "subreddit"
 
 
 @pytest.mark.parametrize(
@@ -222,11 +209,9 @@ RISK = "I am going to kill myself tonight"
         (f"id,title,text\n1,{RISK},[removed]\n".encode(), None),
         (lines({"id": 1, "text": f"Cleo: {RISK}"}, *({"id": n, "text": "Reed: hi"} for n in (2, 3))),
          talk("text", speakers=SPEAKERS)),
-        (lines({"id": 1, "messages": [{"role": "user", "content": RISK}, {"role": "user", "content": ""}]}),
-         talk("messages", Shape.MESSAGES)),
+        (lines({"id": 1, "messages": said(RISK, "")}), TURNS),
         (lines({"id": 1, "messages": [{"role": "who", "content": RISK}]},
-               *({"id": n, "messages": [{"role": "user", "content": "hi"}]} for n in (2, 3))),
-         talk("messages", Shape.MESSAGES)),
+               *({"id": n, "messages": said("hi")} for n in (2, 3))), TURNS),
     ],
 )  # fmt: skip
 def test_a_row_that_cannot_be_read_and_states_a_risk_is_a_case_for_a_person(
@@ -249,5 +234,5 @@ def test_every_code_in_a_file_that_is_written_is_explained(capsys: pytest.Captur
     assert main(["batches", "codes"]) == 0
     explained = {line.split("\t")[0] for line in capsys.readouterr().out.splitlines()}
     assert {*Ended, *ERROR_KINDS} <= explained
-    said = (Path(__file__).parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
-    assert [code for code in Reason if f"| `{code}` |" not in said] == []
+    documented = (Path(__file__).parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
+    assert [code for code in Reason if f"| `{code}` |" not in documented] == []

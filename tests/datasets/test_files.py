@@ -6,29 +6,32 @@ Those of `fixtures` are in the golden file, each row with its text or reason.
 import csv
 import gzip
 import io
+import json
+import tracemalloc
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from openpyxl import Workbook
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from screening.datasets import delimited
+from screening.datasets import delimited, reader
+from screening.datasets.export import rejected_csv
+from screening.datasets.mapping import ColumnMapping, KnownDataset
 from screening.datasets.reader import read_table
-from screening.datasets.rows import NewCase, Reason
-from screening.datasets.sources import ColumnsUnclear, FileFormat, FileRefused
+from screening.datasets.rows import FileLayout, FileRow, NewCase, Reason, RejectedRow, Rows
+from screening.datasets.sources import ColumnsUnclear, FileFormat, FileRefused, Source
 from screening.labels import Label
-from screening.text.received import original_text
+from screening.settings import FILE_LIMITS
+from screening.text.flags import Flag
+from screening.text.received import ReceivedText, original_text, receive
+from tests.datasets.reading import RISK, cases, lines, read, workbook
+from tests.fixtures.bad_inputs import bad_inputs
 
 FILES = Path(__file__).parent.parent / "fixtures" / "bad_csv"
-RISK = "I am going to kill myself tonight"
-
-
-def workbook(*rows: tuple[object, ...]) -> bytes:
-    book, stream = Workbook(), io.BytesIO()
-    for row in rows:
-        book.worksheets[0].append(row)
-    book.save(stream)
-    return stream.getvalue()
+WORKBOOK = workbook(("id", "text"), (1, "a"), (2, "b"))
 
 
 def a_zip() -> bytes:
@@ -38,14 +41,6 @@ def a_zip() -> bytes:
     return stream.getvalue()
 
 
-def read(source: bytes | Path) -> list[tuple[str, str] | Reason]:
-    """Each row as its id and text, or as the reason for which it is none."""
-    rows = read_table(source, "../../etc/passwd.pdf").rows()
-    return [
-        (row.external_id, original_text(row.text)) if isinstance(row, NewCase) else Reason(row.reason) for row in rows
-    ]
-
-
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
@@ -53,7 +48,7 @@ def read(source: bytes | Path) -> list[tuple[str, str] | Reason]:
         (b"%PDF-1.7\n", "a PDF document"),
         (b"\n<!DOCTYPE html><html>", "a web page"),
         (a_zip(), "not an Excel workbook"),
-        (workbook(("id", "text"), (1, "a"))[:400], "damaged or cut off"),
+        (WORKBOOK[:400], "damaged or cut off"),
         (b"\xd0\xcf\x11\xe0rest", "old Office document"),
         (b"\xef\xbb\xbf \n", "empty"),
         (b"id,text\n", "header but no rows"),
@@ -70,7 +65,6 @@ def read(source: bytes | Path) -> list[tuple[str, str] | Reason]:
         (b'id,text\n1,x\n2,"a\nb\n3,"c"\n', "Line 3: a quote opens"),
         (b'id,text\n1,"ok\nstill"\n2,x,"never\n', "Line 4: a quote opens here and is never closed"),
         (b'id,text\n1,a\rb\n2,"c\rd\n', "Line 3: a quote opens here and is never closed"),
-        (FILES / "unterminated.csv", "Line 2: a quote opens here and is never closed"),
         (b"id,text\n1\n2\n3,c\n", "Line 2: 2 of 3 rows do not fit"),
         (b'{"id":1,"text":"a"}\nx\ny\n', "2 of 3 rows do not fit"),
         (b"," * 400_000 + b"\n" + b"," * 400_000 + b"\n", "400,001 columns"),
@@ -82,7 +76,7 @@ def read(source: bytes | Path) -> list[tuple[str, str] | Reason]:
         (b"id,id,text\n1,2,a\n", "Say which one it is"),
     ],
 )
-def test_refused(content: bytes | Path, sentence: str) -> None:
+def test_refused(content: bytes, sentence: str) -> None:
     with pytest.raises(FileRefused, match=sentence):
         read_table(content)
 
@@ -119,46 +113,79 @@ def test_the_format_is_told_by_content(content: bytes, kind: FileFormat) -> None
 
 
 CYRILLIC = "мне сегодня очень грустно и одиноко, никто не звонит и не пишет, за окном идет дождь. " * 5
-R = Reason
+R, S, U = Reason, Label.SAFE, Label.UNSAFE
 
 
 @pytest.mark.parametrize(
-    ("content", "rows"),
+    ("content", "facts", "rows"),
     [
         (b'{"id": 1e5, "text": "a"}\n{"id": 12345678901234567890123, "text": "b"}\n{"id": 1.50, "text": "c"}\n',
-         [("1e5", "a"), ("12345678901234567890123", "b"), ("1.50", "c")]),
-        (workbook(("id", "text"), (7, "a"), (8.0, "b"), (1.5, 12)), [("7", "a"), ("8", "b"), ("1.5", "12")]),
+         "id", ["1e5", "12345678901234567890123", "1.50"]),
+        (workbook(("id", "text"), (7, "a"), (8.0, "b"), (1.5, 12)), "id text", [("7", "a"), ("8", "b"), ("1.5", "12")]),
         (workbook(("id", "text", None), (1, "=1+1"), (), (3, "=SUM(1)"), (4, "x", "y"), (5, True)),
-         [("1", "=1+1"), ("3", "=SUM(1)"), R.EXTRA_CELLS, ("5", "TRUE")]),
+         "id text", [("1", "=1+1"), ("3", "=SUM(1)"), R.EXTRA_CELLS, ("5", "TRUE")]),
         (b'{"id": 1, "text": NaN}\n{"id": 2, "text": null}\n{"id": 3, "text": "NaN"}\n{"id": 4, "text": {"a": 1}}',
-         [R.NO_TEXT, R.NO_TEXT, ("3", "NaN"), R.NOT_A_TEXT]),
+         "id text", [R.NO_TEXT, R.NO_TEXT, ("3", "NaN"), R.NOT_A_TEXT]),
         (b'{"id":1,"text":"a"}\n{"id":2,"te\n{"id":3,"text":"c"}\n7\n{"id":5,"text":"e","text":"f"}\n'
          b'{"id":6,"text":"g"}\n{"id":7,"text":"h"}\n',
-         [("1", "a"), R.NOT_JSON, ("3", "c"), R.NOT_AN_OBJECT, R.REPEATED_KEY, ("6", "g"), ("7", "h")]),
+         "text", ["a", R.NOT_JSON, "c", R.NOT_AN_OBJECT, R.REPEATED_KEY, "g", "h"]),
         ('{"id": 1, "text": "a\u2028b\u2029c\x85d"}\n{"id": 2, "text": "e"}\n'.encode(),
-         [("1", "a\u2028b\u2029c\x85d"), ("2", "e")]),
-        ("id,text\n1,a\u2028b\x0bc\x1cd\n".encode(), [("1", "a\u2028b\x0bc\x1cd")]),
-        (b'{\n"data": [{"id": 1, "text": "a"}]\n}', [("1", "a")]),
-        (b"id,text\n1," + b"fine " * 60_000 + b"\n", [("1", "fine " * 60_000)]),
-        (b"text\na\n\na\n", [("1", "a"), ("2", "a")]),
-        (f'id,text\n1,"{CYRILLIC.strip()}"\n'.encode("cp1251"), [("1", CYRILLIC.strip())]),
+         "text", ["a\u2028b\u2029c\x85d", "e"]),
+        ("id,text\n1,a\u2028b\x0bc\x1cd\n".encode(), "text", ["a\u2028b\x0bc\x1cd"]),
+        (b'{\n"data": [{"id": 1, "text": "a"}]\n}', "id text", [("1", "a")]),
+        (b"id,text\n1," + b"fine " * 60_000 + b"\n", "text", ["fine " * 60_000]),
+        (b"text\na\n\na\n", "id text", [("1", "a"), ("2", "a")]),
+        (f'id,text\n1,"{CYRILLIC.strip()}"\n'.encode("cp1251"), "text", [CYRILLIC.strip()]),
+        ("id,text\n1,café ".encode() + b"\xff\n2,na\xc3\xafve\n", "text flags",
+         [("café \udcff", {Flag.UNREADABLE, Flag.ALTERED}), ("naïve", set())]),
         ('id,text\nid,text\n1,[deleted]\n,x\n4,\u200b\n5,\n"6\n",y\n7,z\n'.encode(),
-         [R.HEADER_REPEATED, R.PLACEHOLDER, R.NO_ID, R.EMPTY_TEXT, R.EMPTY_TEXT, R.UNUSABLE_ID, ("7", "z")]),
+         "text", [R.HEADER_REPEATED, R.PLACEHOLDER, R.NO_ID, R.EMPTY_TEXT, R.EMPTY_TEXT, R.UNUSABLE_ID, "z"]),
         (b'id,text\n1,x\n2,"I am fine\n3,I want to go"\n4,y\n5,"a list:\n1, 2\nand 3"\n',
-         [("1", "x"), R.ROWS_MERGED, ("4", "y"), ("5", "a list:\n1, 2\nand 3")]),
-        (b"PK,text\n1,one\n2,two\n", [("1", "one"), ("2", "two")]),
-        *[(f"text{end}one\rtwo\rthree\r".encode(), [("1", "one"), ("2", "two"), ("3", "three")])
-          for end in ("\n", "\r\n")],
-        (b'id,text\r1,a\r2,"b\rc"\r\n3,d\n', [("1", "a"), ("2", "b\rc"), ("3", "d")]),
-        (b"text\na good day\rthen the end", [("1", "a good day\rthen the end")]),
-        (FILES / "dup_ids_same.csv", [("1", "a"), R.DUPLICATE]),
-        (FILES / "dup_ids_conflict.csv", [("1", "I am fine"), ("2", "I want to die")]),
+         "id text", [("1", "x"), R.ROWS_MERGED, ("4", "y"), ("5", "a list:\n1, 2\nand 3")]),
+        (b"PK,text\n1,one\n2,two\n", "id text", [("1", "one"), ("2", "two")]),
+        *[(f"text{end}one\rtwo\rthree\r".encode(), "text", ["one", "two", "three"]) for end in ("\n", "\r\n")],
+        (b'id,text\r1,a\r2,"b\rc"\r\n3,d\n', "text", ["a", "b\rc", "d"]),
+        (b"text\na good day\rthen the end", "text", ["a good day\rthen the end"]),
+        (b"user_id,text\nu1,a day\nu1,I want to die\nu2,b\nu2,b\n,c\n", "id group",
+         [("1", "u1"), ("2", "u1"), ("3", "u2"), ("4", "u2"), ("5", None)]),
+        (b"id,title,text,response,label,split\n1,T,b,r,unsafe,test\n2,,c,,0,train\n3,T,,,safe,x\n",
+         "text reply label group", [("T\n\nb", "r", U, "test"), ("c", None, None, "train"), ("T", None, S, "x")]),
+        (b"id,text,label\n1,a,safe\n1,a,unsafe\n2,b,safe\n2,b,safe\n2,b,safe\n3,c,\n3,c,unsafe\n", "value label",
+         [("safe | unsafe", None), R.DUPLICATE, ("safe", S), R.DUPLICATE, R.DUPLICATE, ("unsafe", U), R.DUPLICATE]),
     ],
 )  # fmt: skip
-def test_every_row_is_accepted_under_its_own_id_or_rejected(
-    content: bytes | Path, rows: list[tuple[str, str] | Reason]
-) -> None:
-    assert read(content) == rows
+def test_every_row_is_accepted_under_its_own_id_or_rejected(content: bytes, facts: str, rows: list[Any]) -> None:
+    assert read(content, facts) == rows
+
+
+@pytest.mark.parametrize(
+    ("content", "fact", "value"),
+    [
+        (b"id,text\n1," + b"x" * 32_767 + b"\n2," + b"x" * 32_767 + b"\n3,short\n", "warnings",
+         ("2 texts end near Excel's limit of 32,767 characters and may have been cut there.",)),
+        (b"id,text\n1," + b"x" * 32_769 + b"\n", "warnings", ()),
+        (b"id,text,label\n1,a,safe\n1,a,unsafe\n2,b,safe\n2,b,safe\n2,b,safe\n3,c,\n3,c,unsafe\n", "label_values",
+         {"safe": 3, "unsafe": 1, "safe | unsafe": 1}),
+        (b'[{"id":"a","prompt":"p","response":null,"prompt_label":"safe","response_label":null,'
+         b'"violated_categories":""}]', "known", KnownDataset.AEGIS),
+        (b"text,label\na,self.SuicideWatch\n", "known", KnownDataset.SWMH),
+        (b"text,label\na,safe\n", "known", None),
+        (b"id,text,label\n1,a,0\n2,b,1\n", "unmapped", ("0", "1")),
+        (b"id,text,label\n1,a,0\n2,b,1\n3,c,2\n", "labels", {}),
+        (b"id,text,label\n1,a,1\n2,b,1\n", "unmapped", ("1",)),
+        (FILES / "bad_labels.csv", "labels", {"SAFE": S}),
+        (FILES / "bad_labels.csv", "unmapped", ("1", "unsfae")),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_a_file(content: bytes | Path, fact: str, value: object) -> None:
+    assert getattr(read_table(content).report, fact) == value
+
+
+def test_a_person_may_say_what_a_label_means() -> None:
+    found = read_table(FILES / "bad_labels.csv", label_values={"1": Label.UNSAFE, "SAFE": None})
+    assert read(found, "label") == [None, None, None, Label.UNSAFE]
+    with pytest.raises(ValueError, match="safe or unsafe"):
+        read_table(FILES / "bad_labels.csv", label_values={"1": Label.ESCALATE})
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -167,9 +194,9 @@ def test_a_carriage_return_ends_no_row_where_lines_end_otherwise(end: str, encod
     """As pandas writes one: without quotes."""
     rows = ("id,text", "1,a good day\rthen the end", '2,"said\r""no""\n\rmore"', "3,lone \udc0d half\r\rhere", "4,b\r")
     half = "\udc0d" if encoding == "utf-16" else "?"
-    assert read(end.join(rows).encode(encoding, "surrogatepass" if encoding == "utf-16" else "replace")) == [
-        ("1", "a good day\rthen the end"), ("2", 'said\r"no"\n\rmore'), ("3", f"lone {half} half\r\rhere"), ("4", "b"),
-    ]  # fmt: skip
+    content = end.join(rows).encode(encoding, "surrogatepass" if encoding == "utf-16" else "replace")
+    texts = ["a good day\rthen the end", 'said\r"no"\n\rmore', f"lone {half} half\r\rhere", "b"]
+    assert read(content) == [(str(number), text) for number, text in enumerate(texts, 1)]
 
 
 def test_the_longest_line_is_measured_to_its_real_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,10 +209,186 @@ def test_the_longest_line_is_measured_to_its_real_end(monkeypatch: pytest.Monkey
         csv.field_size_limit(kept)
 
 
-def test_unknown_labels_are_shown_not_guessed_and_a_person_may_say_what_they_mean() -> None:
-    report = read_table(FILES / "bad_labels.csv").report
-    assert report.labels == {"SAFE": Label.SAFE} and report.unmapped == ("1", "unsfae")
-    found = read_table(FILES / "bad_labels.csv", label_values={"1": Label.UNSAFE, "SAFE": None})
-    assert [row.reference for row in found.rows() if isinstance(row, NewCase)] == [None, None, None, Label.UNSAFE]
-    with pytest.raises(ValueError, match="safe or unsafe"):
-        read_table(FILES / "bad_labels.csv", label_values={"1": Label.ESCALATE})
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "json"])
+def test_every_bad_input_comes_back_exactly_from_every_format(kind: str) -> None:
+    inputs = {one["id"]: one["text"] for one in bad_inputs() if kind != "csv" or one["id"] != "lone_surrogate"}
+    objects = [{"id": name, "text": text} for name, text in inputs.items()]
+    stream = io.StringIO(newline="")
+    csv.writer(stream, quoting=csv.QUOTE_ALL).writerows([("id", "text"), *inputs.items()])
+    content = {"json": json.dumps(objects).encode(), "jsonl": lines(*objects)}.get(kind)
+    table = read_table(content or stream.getvalue().encode())
+    for row, (name, text) in zip(table.rows(), inputs.items(), strict=True):
+        assert row.external_id == name
+        if isinstance(row, RejectedRow):
+            assert (name, row.reason, json.loads(row.original_json or "")) == ("zwsp_only", Reason.EMPTY_TEXT, text)
+        else:
+            assert original_text(row.text) == text
+
+
+def test_reading_goes_on_after_a_row_as_if_it_had_begun_there() -> None:
+    """Duplicates are known from the whole file, so a row fares the same whether those before it are asked for."""
+    table = read_table(b"id,text\n1,a day\n2,another\n1,a day\n\n3,\n4,a last day\n")
+    whole, received = list(table.rows()), []
+
+    def noted(raw: str) -> ReceivedText:
+        received.append(raw)
+        return receive(raw)
+
+    for after in range(len(whole) + 2):
+        received.clear()
+        assert list(table.rows(noted, after=after)) == whole[after:]
+        assert len(received) == sum(isinstance(row, NewCase) for row in whole[after:])
+
+
+def test_the_list_of_rejected_rows_opens_as_csv() -> None:
+    rows = (row for row in read_table(b"id,text\n1,a\n=2,b,=c\n3,d\n").rows() if isinstance(row, RejectedRow))
+    written = "".join(rejected_csv(rows)).removeprefix("\ufeff")
+    assert list(csv.reader(io.StringIO(written))) == [
+        ["row", "line", "id", "reason", "detail", "original"],
+        ["2", "3", "'=2", "extra_cells", "3 cells where the header has 2", '["=2", "b", "=c"]'],
+    ]
+
+
+# --- whatever the bytes: every row comes out once, and no text under another row's id
+
+PIECES = st.sampled_from([b"id,text\n", b"1,", b"2,", b"a", b'"', b",", b"\n", b"\r\n", b"\r", b";", b"\t", b" ",
+                          b"\xff", b"\xc3\xa9", b"\xe2\x80\x8b", b"\x00", b"[", b"{", b"}", b'{"id":1,"text":"a"}\n',
+                          b"NA", b"=1"])  # fmt: skip
+MESSY = st.one_of(st.binary(max_size=80), st.lists(PIECES, max_size=40).map(b"".join)).map(
+    lambda tail: b"id,text\n" + tail
+) | st.lists(PIECES, max_size=30).map(b"".join)
+CELL = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12) | st.sampled_from(
+    ["NA", "007", "a,b", 'say "hi"', "two\nlines", "=1", ""]
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    content = bytearray(WORKBOOK)
+    for place in draw(st.lists(st.integers(0, len(WORKBOOK) - 1), min_size=1, max_size=3)):
+        content[place] ^= draw(st.integers(1, 255))
+    return bytes(content)
+
+
+@settings(max_examples=150)
+@given(MESSY | damaged())
+def test_any_bytes_are_refused_or_reconciled(content: bytes) -> None:
+    try:
+        table = read_table(content)
+        rows = list(table.rows())
+    except FileRefused as refused:
+        assert str(refused)
+        return
+    assert [row.row for row in rows] == list(range(1, table.report.rows + 1))
+    ids = [row.external_id for row in rows if isinstance(row, NewCase)]
+    assert len(ids) == len(set(ids))
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(CELL, CELL), min_size=1, max_size=8),
+    st.sampled_from(",;\t|"),
+    st.sampled_from(["utf-8", "utf-16"]),
+)
+def test_a_well_written_file_keeps_each_text_with_its_id(
+    cells: list[tuple[str, str]], separator: str, encoding: str
+) -> None:
+    stream = io.StringIO(newline="")
+    csv.writer(stream, delimiter=separator, quoting=csv.QUOTE_ALL).writerows([("id", "text"), *cells])
+    table = read_table(stream.getvalue().encode(encoding))
+    named = table.report.mapping.id is not None  # an id that stands at two texts is none: rows are numbered
+    for number, (row, (identity, text)) in enumerate(zip(table.rows(), cells, strict=True), 1):
+        if isinstance(row, NewCase):
+            assert (row.external_id, original_text(row.text)) == (identity if named else str(number), text)
+
+
+# --- workbooks as they are kept in the file
+
+
+def _workbook(rows: bytes, parts: int = 0) -> bytes:
+    """A workbook of one column whose rows below the header are these, with so many pictures."""
+    sheet = (
+        b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
+        b'<row><c t="inlineStr"><is><t>text</t></is></c></row>%s</sheetData></worksheet>' % rows
+    )
+    stream = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(WORKBOOK)) as whole, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for entry in whole.infolist():
+            named = entry.filename == "xl/worksheets/sheet1.xml"
+            archive.writestr(entry.filename, sheet if named else whole.read(entry))
+        for number in range(parts):
+            archive.writestr(f"xl/media/{number}.png", b"")
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: _workbook(b"<row/>" * 3_000_000), "far tighter"),
+        (lambda: _workbook(b"<row/>" * 400_000), "more than 2 MB"),
+        (lambda: _workbook(b"", parts=2_001), "more than 2 MB"),
+        (lambda: _workbook(b'<row><c r="ZZZ1" t="inlineStr"><is><t>a</t></is></c></row>' * 60), "60 of 60 rows do not"),
+    ],
+    ids=["tight", "large", "parts", "cells"],
+)
+def test_a_bomb_is_refused_before_it_takes_memory(
+    make: Callable[[], bytes], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the reading takes is measured, not what the file unpacks to."""
+    small = FILE_LIMITS.model_copy(update={"characters": 20_000_000 if "tight" in sentence else 2_000_000})
+    monkeypatch.setattr("screening.datasets.sources.FILE_LIMITS", small)
+    content = make()
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileRefused, match=sentence):
+            read_table(content, "bomb.xlsx")
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_of_a_formula_its_saved_value_is_the_text_and_else_what_is_written() -> None:
+    cells = {
+        '<c t="str"><f>CONCAT(C2,D2)</f><v>I want to end it tonight</v></c>': "I want to end it tonight",
+        '<c t="str"><f>IF(C3="","",C3)</f><v></v></c><c><v>3</v></c>': Reason.EXTRA_CELLS,
+        '<c t="e"><f>sad today</f><v>#NAME?</v></c>': "=sad today",
+        "<c><f>) haha</f><v>0</v></c>": "=) haha",
+        "<c><f>SUM(C2:C3)</f></c>": "=SUM(C2:C3)",
+        "<c><f>ROW()</f><v>7</v></c>": "7",
+        '<c t="inlineStr"><is><t>plain words</t></is></c>': "plain words",
+    }
+    content = _workbook(b"".join(b"<row>%s</row>" % cell.encode() for cell in cells))
+    table = read_table(content, mapping=ColumnMapping(text="text"))
+    assert read(table, "text") == list(cells.values())
+    assert "3 texts are formulas without a value in the file, and read as written there." in table.report.warnings
+
+
+# --- the exercise of docs/start-here.md: a new file format is one reader
+
+
+def subtitles(source: Source, _sheet: str | None) -> FileLayout | None:
+    """What begins with "1" and a time is a file of subtitles, a row each."""
+    content = (source if isinstance(source, bytes) else source.read_bytes()).decode("utf-8", "replace")
+    if not content.startswith("1\n00:"):
+        return None
+
+    def read_rows() -> Rows:
+        for row, block in enumerate(content.strip().split("\n\n"), start=1):
+            number, _time, *said = block.split("\n")
+            yield FileRow(row, row, {"id": number, "text": "\n".join(said)})
+
+    return FileLayout(source=source, format="subtitles", read=read_rows, columns=("id", "text"))
+
+
+def test_a_new_file_format_is_one_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = ("00:00:01,000 --> 00:00:02,000", "00:00:03,000 --> 00:00:04,000", "00:00:05,000 --> 00:00:06,000")
+    content = "1\n{}\nhello\nthere\n\n2\n{}\n \n\n3\n{}\nI want to\ndie tonight\n".format(*times).encode()
+    with pytest.raises(ColumnsUnclear):
+        read_table(content)
+    monkeypatch.setattr(reader, "READERS", [subtitles, *reader.READERS])
+    assert read_table(content).report.format == "subtitles"
+    assert read(content) == [("1", "hello\nthere"), Reason.EMPTY_TEXT, ("3", "I want to\ndie tonight")]
+    assert Flag.STATED_IMMINENT in cases(read_table(content))[1].text.flags
+    with pytest.raises(FileRefused, match="not a workbook"):
+        read_table(content, sheet="1")
+    assert read_table(b"id,text\n1,soup\n").report.format is FileFormat.DELIMITED

@@ -1,4 +1,4 @@
-"""Shapes of other tools: columnar files, saved data sets, annotation exports, evaluation logs, lists of strings."""
+"""Columns and shapes of other tools: columnar files, saved data sets, annotation exports, evaluation logs, lists."""
 
 import io
 import json
@@ -7,74 +7,176 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from openpyxl import Workbook
 
-from screening.datasets.mapping import ColumnMapping, FileMapping, find_column, mapping_json, read_mapping
-from screening.datasets.reader import Table, read_table
-from screening.datasets.rows import NewCase, Reason, RejectedRow
-from screening.datasets.sources import ColumnsUnclear, FileRefused
+from screening.datasets.mapping import (
+    ColumnMapping,
+    ConversationReading,
+    FileMapping,
+    Shape,
+    find_column,
+    mapping_json,
+    propose_mapping,
+    read_mapping,
+)
+from screening.datasets.reader import read_table
+from screening.datasets.rows import Reason
+from screening.datasets.sources import FileRefused
 from screening.labels import Label
+from screening.text.conversation import Judged, Question, Role
 from screening.text.flags import Flag
-from screening.text.received import original_text
+from tests.datasets.reading import parquet, read, saved
 
 ROWS = {"id": ["007", "8", None], "text": ["a\u2028b", None, "NA"], "label": ["unsafe", "safe", "safe"]}
+JOINED = ColumnMapping(text="text", id="id", lists=True)
+R, S, U = Reason, Label.SAFE, Label.UNSAFE
 
 
-def parquet(columns: dict[str, Any]) -> bytes:
-    stream = io.BytesIO()
-    pq.write_table(pa.table(columns), stream, row_group_size=2)
-    return stream.getvalue()
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        (["id", "text"], ColumnMapping(text="text", id="id")),
+        (["\ufeffID ", " Text"], ColumnMapping(text=" Text", id="\ufeffID ")),
+        (["", "cleaned_text", "text"], ColumnMapping(text="text", id="")),
+        (["Reddit Post", "Suicide Risk"], ColumnMapping(text="Reddit Post", label="Suicide Risk")),
+        (["User", "Post", "Category"], ColumnMapping(text="Post", id="User", group="Category")),
+        (["title", "selftext", "subreddit"], ColumnMapping(text="selftext", title="title", group="subreddit")),
+        (["prompt", "response", "gpt_label"], ColumnMapping(text="prompt", reply="response")),
+        (["id", "conv_id", "text"], ColumnMapping(text="text", id="id", group="conv_id")),
+        (["text", "Where_to_act"], ColumnMapping(text="text", where="Where_to_act")),
+        (["id", "label"], None),
+    ],
+)
+def test_columns_met_in_the_wild(columns: list[str], expected: ColumnMapping | None) -> None:
+    assert propose_mapping(columns) == expected
 
 
-def accepted(table: Table) -> list[tuple[str, str, Label | None, str | None]]:
-    rows = (row for row in table.rows() if isinstance(row, NewCase))
-    return [(row.external_id, row.text.stored, row.reference, row.group) for row in rows]
+def test_a_column_is_found_by_name_and_one_named_twice_keeps_its_cells_apart() -> None:
+    assert find_column("text", ["Text "]) == "Text " and find_column("text", ["text", "Text"]) == "text"
+    for name, columns, words in (
+        ("text", ["text (column 1)", "text (column 2)"], "2 columns are called 'text'"),
+        ("post", ["text"], "no column 'post'"),
+    ):
+        with pytest.raises(FileRefused, match=words):
+            find_column(name, columns)
+    mapping = ColumnMapping(text="text (column 3)", joined=("text (column 2)",), id="id")
+    table = read_table(b"id,text,text,note,note\n1,a,b,c,d\n", mapping=mapping)
+    assert table.report.columns == ("id", "text (column 2)", "text (column 3)", "note (column 4)", "note (column 5)")
+    assert read(table, "text") == ["b\n\na"]
 
 
-def reasons(table: Table) -> list[tuple[int, str]]:
-    return [(row.row, row.reason) for row in table.rows() if isinstance(row, RejectedRow)]
+def test_an_id_that_several_rows_share_is_no_choice() -> None:
+    content = b"user_id,text\nu1,a day\nu1,I want to die\nu2,b\n"
+    assert "The column user_id is no id" in read_table(content).report.warnings[0]
+    chosen = read_table(content, mapping=ColumnMapping(text="text", id="user_id"))
+    assert chosen.report.mapping == ColumnMapping(text="text", group="user_id")
+    assert read_table(b"user_id,text\nu1,a\nu2,b\n").report.mapping == ColumnMapping(text="text", id="user_id")
 
 
-def saved(folder: Path, columns: dict[str, Any], stream: bool = True) -> Path:
-    """A folder as the datasets library saves one: Arrow streams and what lists them."""
-    folder.mkdir(parents=True)
-    table = pa.table(columns)
-    make = pa.ipc.new_stream if stream else pa.ipc.new_file
-    with make(folder / "data-00000-of-00001.arrow", table.schema) as writer:
-        writer.write_table(table, max_chunksize=2)
-    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}))
-    return folder
+def test_other_labels_and_columns_read_nothing_twice() -> None:
+    table = read_table(b"id,text,label\n1,a,low\n2,b,high\n")
+    again = table.with_labels({"high": Label.UNSAFE})
+    assert read(again, "label") == [None, Label.UNSAFE] and again.report.unmapped == ("low",)
+    assert table.with_mapping(table.report.mapping) is table
 
 
-def test_parquet_is_read_by_content() -> None:
-    table = read_table(parquet(ROWS), "x.csv")
-    assert accepted(table) == [("007", "a\u2028b", Label.UNSAFE, None)]
-    assert reasons(table) == [(2, Reason.NO_TEXT), (3, Reason.NO_ID)]
-    assert table.report.rows == 3 and table.report.format == "Parquet file"
+def test_a_mapping_comes_back_from_its_file() -> None:
+    columns = ColumnMapping(text="körper", joined=("b",), id=None, label="class", lists=True)
+    asked = ConversationReading(
+        shape=Shape.ROWS, judged=Judged.EACH_USER, questions=(Question.TEXT, Question.REPLY), role="who",
+        speakers=(("Ann", Role.USER),),
+    )  # fmt: skip
+    for kept in (
+        FileMapping(columns=columns, labels={"Ideation": Label.UNSAFE, "other": None}, sheet="S"),
+        FileMapping(columns=ColumnMapping(text="words", id="c", where="link", conversation=asked)),
+    ):
+        assert read_mapping(mapping_json(kept)) == kept
+    begun = '{"second_look_mapping": 1, '
+    for wrong, words in {
+        **dict.fromkeys(("", "[]", '{"second_look_mapping": 2}', "[" * 100_000), "no saved mapping"),
+        begun + '"labels": {"a": "escalate"}}': "no saved mapping",
+        begun + '"columns": {"text": 1}}': "no saved mapping",
+        begun + '"labels": {"a": "unsafe", "a": "safe"}}': "a name stands in it twice",
+        mapping_json(kept).replace("each_user", "first"): r"conversation\.judged",
+    }.items():
+        with pytest.raises(FileRefused, match=words):
+            read_mapping(wrong)
 
 
-def test_values_that_are_no_texts_are_written_as_they_stand() -> None:
-    found = accepted(read_table(parquet({"id": [1, 2, 3], "text": [1.5, float("nan"), 7.0]})))
-    assert [(identity, text) for identity, text, _, _ in found] == [("1", "1.5"), ("3", "7.0")]
+def _json(*rows: dict[str, Any]) -> bytes:
+    return json.dumps(rows).encode()
 
 
-@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
-def test_bytes_are_text_in_utf8_and_what_does_not_fit_is_flagged(kind: pa.DataType) -> None:
-    """As some writers leave texts: a column that is not marked as one of strings."""
-    columns = {"id": [b"007", b"8"], "text": ["töd".encode(), b"caf\xe9 au lait"], "label": [b"unsafe", b"safe"]}
-    table = read_table(parquet({name: pa.array(values, kind) for name, values in columns.items()}))
-    assert accepted(table) == [("007", "töd", Label.UNSAFE, None), ("8", "caf\ufffd au lait", Label.SAFE, None)]
-    first, second = (row.text for row in table.rows() if isinstance(row, NewCase))
-    assert Flag.UNREADABLE not in first.flags and Flag.UNREADABLE in second.flags
-    assert original_text(second) == "caf\udce9 au lait"
+def _task(number: int, *labels: str) -> dict[str, Any]:
+    """Of Label Studio."""
+    given = [{"result": [{"type": "choices", "value": {"choices": [label]}}]} for label in labels]
+    return {"id": number, "data": {"text": f"text {number}", "group": "g"}, "annotations": given}
 
 
-def test_bytes_in_a_list_are_texts_of_it() -> None:
-    content = parquet({"id": ["1"], "text": pa.array([["töd".encode(), b"caf\xe9"]], pa.list_(pa.binary()))})
-    (row,) = read_table(content, mapping=ColumnMapping(text="text", id="id", lists=True)).rows()
-    assert isinstance(row, NewCase) and original_text(row.text) == "töd\n\ncaf\udce9"
+ARGILLA = {
+    "id": "r1", "fields": {"text": "hello"}, "metadata": {"split": "test"},
+    "responses": {"label": [{"value": "unsafe", "user_id": "u"}, {"value": "safe", "status": "draft"}]},
+}  # fmt: skip
+BINARY = {"id": [b"007", b"8"], "text": ["töd".encode(), b"caf\xe9 au lait"], "label": [b"unsafe", b"safe"]}
+POSTS = [["I am fine", "I want to die tonight"], ["only one"], []]
+WHOLE = [("0", "I am fine\n\nI want to die tonight"), ("1", "only one"), R.EMPTY_TEXT]
+
+
+@pytest.mark.parametrize(
+    ("content", "mapping", "facts", "rows"),
+    [
+        (parquet(ROWS), None, "id text label", [("007", "a\u2028b", U), R.NO_TEXT, R.NO_ID]),
+        (parquet({"id": [1, 2, 3], "text": [1.5, float("nan"), 7.0]}), None, "id text",
+         [("1", "1.5"), R.NO_TEXT, ("3", "7.0")]),
+        *[(parquet({name: pa.array(values, kind) for name, values in BINARY.items()}), None, "id text label",
+           [("007", "töd", U), ("8", "caf\udce9 au lait", S)]) for kind in (pa.binary(), pa.large_binary())],
+        (parquet({"id": ["1"], "text": pa.array([["töd".encode(), b"caf\xe9"]], pa.list_(pa.binary()))}), JOINED,
+         "text", ["töd\n\ncaf\udce9"]),
+        (parquet({"id": ["1", "2"], "text": [[{"a": 1}], []], "body": ["x", "y"]}),
+         ColumnMapping(text="body", id="id"), "text", ["x", "y"]),
+        (_json({"id": 1, "text": "a"}, {"id": 2, "text": {"b": 1}}, {"id": 3, "text": "c"}), None,
+         "text", ["a", R.NOT_A_TEXT, "c"]),
+        (_json({"id": 1, "text": "a", "reply": ["b", {}]}, {"id": 2, "text": "c", "reply": None}), None,
+         "text", [R.NOT_A_TEXT, "c"]),
+        (_json(*({"id": n, "text": posts} for n, posts in enumerate(POSTS))), JOINED, "id text", WHOLE),
+        (parquet({"id": ["0", "1", "2"], "text": POSTS}), JOINED, "id text", WHOLE),
+        (b'id,Post\n1,"[""a"", ""b""]"\n2,"[\'c\', ""it\'s""]"\n3,[deleted by me]\n',
+         ColumnMapping(text="Post", id="id", lists=True), "text", ["a\n\nb", "c\n\nit's", "[deleted by me]"]),
+        (_json(_task(1, "unsafe", "unsafe"), _task(2, "safe", "unsafe"), _task(3)), None, "id text label group",
+         [("1", "text 1", U, "g"), ("2", "text 2", None, "g"), ("3", "text 3", None, "g")]),
+        (_json(ARGILLA), None, "id text label group", [("r1", "hello", U, "test")]),
+        (_json({"text": "a", "w": " https://x.org/1\n2 "}, {"text": "b", "w": ""}, {"text": "c", "w": "x" * 900}),
+         ColumnMapping(text="text", where="w"), "where", ["https://x.org/1 2", None, "x" * 500]),
+    ],
+)  # fmt: skip
+def test_rows_of_other_tools(content: bytes, mapping: ColumnMapping | None, facts: str, rows: list[Any]) -> None:
+    assert read(content, facts, mapping) == rows
+
+
+def test_bytes_that_are_no_text_are_flagged_and_lists_in_cells_are_pointed_out() -> None:
+    content = parquet({name: pa.array(values, pa.binary()) for name, values in BINARY.items()})
+    assert [Flag.UNREADABLE in flags for flags in read(content, "flags")] == [False, True]
+    listed = read_table(b'id,Post\n1,"[""a"", ""b""]"\n2,"[\'c\', ""it\'s""]"\n3,[deleted by me]\n')
+    assert listed.report.warnings[0].startswith("In 2 rows the text is a list of strings or turns")
+    disputed = read_table(_json(_task(1, "unsafe"), _task(2, "safe", "unsafe")))
+    assert disputed.report.unmapped == ("safe | unsafe",)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (parquet(ROWS)[:60], "damaged"),
+        (b"PAR1" + b"x" * 90 + b"PAR1", "damaged"),
+        (b"ARROW1\x00\x00nothing", "damaged"),
+        (parquet({"id": ["1"], "text": [{"a": 1}]}), "a list or an object, not a text"),
+        (_json({"id": 1, "text": POSTS[0]}), "is a list of strings or turns"),
+        (parquet({"id": ["0", "1", "2"], "text": POSTS}), "is a list of strings or turns"),
+    ],
+)
+def test_what_is_damaged_or_nested_is_refused(content: bytes, words: str) -> None:
+    with pytest.raises(FileRefused, match=words):
+        read_table(content)
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -82,82 +184,20 @@ def test_a_saved_data_set_is_read_split_by_split(tmp_path: Path, stream: bool) -
     saved(tmp_path / "set" / "train", ROWS, stream)
     saved(tmp_path / "set" / "test", ROWS | {"id": ["9", "10", "11"], "text": ["c", "d", "e"]}, stream)
     (tmp_path / "set" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
-    table = read_table(tmp_path / "set")
-    assert [(identity, group) for identity, _, _, group in accepted(table)] == [
-        ("007", "train"), ("9", "test"), ("10", "test"), ("11", "test"),
+    assert read(tmp_path / "set", "id group") == [
+        ("007", "train"), R.NO_TEXT, R.NO_ID, ("9", "test"), ("10", "test"), ("11", "test"),
     ]  # fmt: skip
-    assert [row for row, _ in reasons(table)] == [2, 3]
-
-
-def test_a_folder_that_is_no_data_set_and_a_damaged_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileRefused, match="no saved data set"):
         read_table(tmp_path)
-    for damaged in (parquet(ROWS)[:60], b"PAR1" + b"x" * 90 + b"PAR1", b"ARROW1\x00\x00nothing"):
-        with pytest.raises(FileRefused, match="damaged"):
-            read_table(damaged)
-
-
-def test_nested_texts_name_the_row_and_are_never_merely_missing() -> None:
-    table = read_table(parquet({"id": ["1", "2", "3"], "text": [[{"a": 1}], [], []], "body": ["x", "y", "z"]}),
-                       mapping=ColumnMapping(text="body", id="id"))  # fmt: skip
-    assert len(accepted(table)) == 3
-    with pytest.raises(ColumnsUnclear, match="a list or an object, not a text"):
-        read_table(parquet({"id": ["1"], "text": [{"a": 1}]}))
-    mixed = json.dumps([{"id": 1, "text": "a"}, {"id": 2, "text": {"b": 1}}, {"id": 3, "text": "c"}]).encode()
-    assert reasons(read_table(mixed)) == [(2, Reason.NOT_A_TEXT)]
-    reply = b'[{"id": 1, "text": "a", "reply": ["b", {}]}, {"id": 2, "text": "c", "reply": null}]'
-    assert reasons(read_table(reply)) == [(1, Reason.NOT_A_TEXT)]
-
-
-POSTS = [["I am fine", "I want to die tonight"], ["only one"], []]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        json.dumps([{"id": n, "text": posts} for n, posts in enumerate(POSTS)]).encode(),
-        parquet({"id": ["0", "1", "2"], "text": POSTS}),
-    ],
-)
-def test_lists_of_strings_are_joined_by_choice_and_asked_about(content: bytes) -> None:
-    with pytest.raises(ColumnsUnclear, match="is a list of strings or turns"):
-        read_table(content)
-    table = read_table(content, mapping=ColumnMapping(text="text", id="id", lists=True))
-    assert [text for _, text, _, _ in accepted(table)] == ["I am fine\n\nI want to die tonight", "only one"]
-    assert reasons(table) == [(3, Reason.EMPTY_TEXT)]
-
-
-def test_lists_in_cells_of_delimited_text_are_pointed_out() -> None:
-    content = b'id,Post\n1,"[""a"", ""b""]"\n2,"[\'c\', ""it\'s""]"\n3,[deleted by me]\n'
-    table = read_table(content)
-    assert table.report.warnings[0].startswith("In 2 rows the text is a list of strings or turns")
-    joined = table.with_mapping(ColumnMapping(text="Post", id="id", lists=True))
-    assert [text for _, text, _, _ in accepted(joined)] == ["a\n\nb", "c\n\nit's", "[deleted by me]"]
-
-
-def test_label_studio_and_argilla_exports_are_flat_tables() -> None:
-    def task(number: int, *labels: str) -> dict[str, Any]:
-        given = [{"result": [{"type": "choices", "value": {"choices": [label]}}]} for label in labels]
-        return {"id": number, "data": {"text": f"text {number}", "group": "g"}, "annotations": given}
-
-    content = json.dumps([task(1, "unsafe", "unsafe"), task(2, "safe", "unsafe"), task(3)]).encode()
-    assert accepted(read_table(content)) == [
-        ("1", "text 1", Label.UNSAFE, "g"), ("2", "text 2", None, "g"), ("3", "text 3", None, "g"),
-    ]  # fmt: skip
-    assert read_table(content).report.unmapped == ("safe | unsafe",)
-    responses = {"label": [{"value": "unsafe", "user_id": "u"}, {"value": "safe", "status": "draft"}]}
-    record = {"id": "r1", "fields": {"text": "hello"}, "metadata": {"split": "test"}, "responses": responses}
-    assert accepted(read_table(json.dumps([record]).encode())) == [("r1", "hello", Label.UNSAFE, "test")]
-
-
-def sample(number: int, epoch: int = 1) -> dict[str, Any]:
-    asked = [{"role": "system", "content": "s"}, {"role": "user", "content": f"q{number}"}]
-    output = {"model": "m", "choices": [{"message": {"role": "assistant", "content": "an answer"}}]}
-    scores = {"judge": {"value": "C"}}
-    return {"id": number, "epoch": epoch, "input": asked, "target": "unsafe", "output": output, "scores": scores}
 
 
 def test_inspect_logs_are_read_plain_and_packed() -> None:
+    def sample(number: int, epoch: int = 1) -> dict[str, Any]:
+        asked = [{"role": "system", "content": "s"}, {"role": "user", "content": f"q{number}"}]
+        output = {"model": "m", "choices": [{"message": {"role": "assistant", "content": "an answer"}}]}
+        scores = {"judge": {"value": "C"}}
+        return {"id": number, "epoch": epoch, "input": asked, "target": "unsafe", "output": output, "scores": scores}
+
     samples = [sample(1), sample(1, 2), sample(2)]
     plain = json.dumps({"version": 2, "status": "success", "eval": {"task": "t"}, "samples": samples}).encode()
     stream = io.BytesIO()
@@ -165,15 +205,13 @@ def test_inspect_logs_are_read_plain_and_packed() -> None:
         archive.writestr("header.json", "{}")
         for one in samples:
             archive.writestr(f"samples/{one['id']}_epoch_{one['epoch']}.json", json.dumps(one))
-    for content in (plain, stream.getvalue()):
-        table = read_table(content)
-        rows = [row for row in table.rows() if isinstance(row, NewCase)]
-        assert [row.external_id for row in rows] == ["1", "1 epoch 2", "2"]
-        assert {row.reply.stored if row.reply else None for row in rows} == {"an answer"}
-        assert [row.text.stored for row in rows] == ["q1", "q1", "q2"]
-        assert {row.reference for row in rows} == {Label.UNSAFE}
+    packed = stream.getvalue()
+    for content in (plain, packed):
+        assert read(content, "id text reply label") == [
+            ("1", "q1", "an answer", U), ("1 epoch 2", "q1", "an answer", U), ("2", "q2", "an answer", U),
+        ]  # fmt: skip
     with pytest.raises(FileRefused, match="damaged"):
-        list(read_table(stream.getvalue()[:200] + b"\0" * 40 + stream.getvalue()[240:]).rows())
+        read(packed[:200] + b"\0" * 40 + packed[240:])
 
 
 @pytest.mark.parametrize("state", ["hidden", "veryHidden"])
@@ -185,45 +223,17 @@ def test_the_first_sheet_that_is_not_hidden_is_read_and_any_that_is_asked_for(st
     book.active = book["Posts"]
     book["Sheet"].sheet_state = state
     book.save(stream)
-    table = read_table(stream.getvalue())
-    assert [text for _, text, _, _ in accepted(table)] == ["a text of Posts"]
+    content = stream.getvalue()
+    table = read_table(content)
+    assert read(table, "text") == ["a text of Posts"]
     assert (table.report.sheet, table.report.sheets) == ("Posts", ("Posts", "Empty", "Sheet"))
     assert table.report.warnings == ("Only sheet 1 of 3 is read.",)
-    assert [text for _, text, _, _ in accepted(read_table(stream.getvalue(), sheet="Sheet"))] == ["a text of Sheet"]
-    with pytest.raises(FileRefused, match="no rows") as refused:
-        read_table(stream.getvalue(), sheet="Empty")
-    assert refused.value.sheets == table.report.sheets
-    with pytest.raises(FileRefused, match="no sheet 'Other'"):
-        read_table(stream.getvalue(), sheet="Other")
-    with pytest.raises(FileRefused, match="not a workbook"):
-        read_table(b"id,text\n1,a\n", sheet="Posts")
-
-
-def test_a_mapping_comes_back_from_its_file() -> None:
-    columns = ColumnMapping(text="körper", joined=("b",), id=None, label="class", lists=True)
-    kept = FileMapping(columns=columns, labels={"Ideation": Label.UNSAFE, "other": None}, sheet="S")
-    assert read_mapping(mapping_json(kept)) == kept
-    for wrong in ("", "[]", '{"second_look_mapping": 2}', '{"second_look_mapping": 1, "labels": {"a": "escalate"}}',
-                  '{"second_look_mapping": 1, "columns": {"text": 1}}', "[" * 100_000):  # fmt: skip
-        with pytest.raises(FileRefused, match="no saved mapping"):
-            read_mapping(wrong)
-    twice = '{"second_look_mapping": 1, "labels": {"a": "unsafe", "a": "safe"}}'
-    with pytest.raises(FileRefused, match="a name stands in it twice"):
-        read_mapping(twice)
-
-
-def test_a_column_is_found_by_name() -> None:
-    assert find_column("text", ["Text "]) == "Text "
-    assert find_column("text", ["text", "Text"]) == "text"
-    with pytest.raises(FileRefused, match="2 columns are called 'text'"):
-        find_column("text", ["text (column 1)", "text (column 2)"])
-    with pytest.raises(FileRefused, match="no column 'post'"):
-        find_column("post", ["text"])
-
-
-def test_other_labels_and_columns_read_nothing_twice() -> None:
-    table = read_table(b"id,text,label\n1,a,low\n2,b,high\n")
-    again = table.with_labels({"high": Label.UNSAFE})
-    assert [row.reference for row in again.rows() if isinstance(row, NewCase)] == [None, Label.UNSAFE]
-    assert again.report.unmapped == ("low",)
-    assert table.with_mapping(table.report.mapping) is table
+    assert read(read_table(content, sheet="Sheet"), "text") == ["a text of Sheet"]
+    for given, name, words in (
+        (content, "Empty", "no rows"),
+        (content, "Other", "no sheet 'Other'"),
+        (b"id,text\n1,a\n", "Posts", "not a workbook"),
+    ):
+        with pytest.raises(FileRefused, match=words) as refused:
+            read_table(given, sheet=name)
+        assert words != "no rows" or refused.value.sheets == table.report.sheets

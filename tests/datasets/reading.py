@@ -1,0 +1,76 @@
+"""Files as tools write them, and what becomes of each row of a file in few words."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from openpyxl import Workbook
+
+from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
+from screening.datasets.reader import Table, read_table
+from screening.datasets.rows import NewCase, Reason
+from screening.text.received import ReceivedText, original_text, receive
+
+RISK = "I am going to kill myself tonight"
+FACTS: dict[str, Callable[[NewCase], Any]] = {
+    "id": lambda row: row.external_id,
+    "text": lambda row: original_text(row.text),
+    "label": lambda row: row.reference,
+    "value": lambda row: row.reference_value,
+    "group": lambda row: row.group,
+    "reply": lambda row: row.reply and row.reply.stored,
+    "where": lambda row: row.where,
+    "flags": lambda row: row.text.flags,
+}
+
+
+def read(source: bytes | Path | Table, facts: str = "id text", mapping: ColumnMapping | None = None) -> list[Any]:
+    """Each row as these facts of it, or as the reason for which it is none; the file's name says nothing."""
+    table = source if isinstance(source, Table) else read_table(source, "../../etc/passwd.pdf", mapping=mapping)
+    found: list[Any] = []
+    for row in table.rows():
+        told = tuple(FACTS[name](row) for name in facts.split()) if isinstance(row, NewCase) else ()
+        found.append(Reason(row.reason) if not isinstance(row, NewCase) else told if len(told) > 1 else told[0])
+    return found
+
+
+def cases(table: Table, received: Callable[[str], ReceivedText] = receive) -> list[NewCase]:
+    return [row for row in table.rows(received) if isinstance(row, NewCase)]
+
+
+def talk(text: str, shape: Shape = Shape.TRANSCRIPT, **said: Any) -> ColumnMapping:
+    """Rows of conversations in this column."""
+    return ColumnMapping(text=text, id="id", conversation=ConversationReading(shape=shape, **said))
+
+
+def lines(*rows: dict[str, Any]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def workbook(*rows: tuple[object, ...]) -> bytes:
+    book, stream = Workbook(), io.BytesIO()
+    for row in rows:
+        book.worksheets[0].append(row)
+    book.save(stream)
+    return stream.getvalue()
+
+
+def parquet(columns: dict[str, Any], **how: Any) -> bytes:
+    stream = io.BytesIO()
+    pq.write_table(pa.table(columns), stream, **({"row_group_size": 2} | how))
+    return stream.getvalue()
+
+
+def saved(folder: Path, columns: dict[str, Any], stream: bool = True) -> Path:
+    """A folder as the datasets library saves one: Arrow streams and what lists them."""
+    folder.mkdir(parents=True)
+    table = pa.table(columns)
+    make = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with make(folder / "data-00000-of-00001.arrow", table.schema) as writer:
+        writer.write_table(table, max_chunksize=2)
+    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}))
+    return folder
