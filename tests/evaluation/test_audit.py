@@ -1,5 +1,6 @@
 """The audit's coin, what of a case counts, tallies; and the guarantee: levels held by simulation and exact numbers."""
 
+import re
 from dataclasses import replace
 from math import comb, sqrt
 
@@ -14,6 +15,7 @@ from screening.evaluation.audit import (
     Standing,
     Stratum,
     audit_coin,
+    binding_of,
     guarantee_of,
     plan_reviews,
     recognized_share,
@@ -131,9 +133,17 @@ def test_a_guarantee_counts_unsafe_texts_that_had_an_equal_chance_to_be_read(cas
 
 
 def test_a_guarantee_is_stale_when_anything_it_is_bound_to_changed():
-    assert not guarantee(59, 0, binding=BOUND).stale(BOUND) and guarantee(59, 0).stale(BOUND)
+    nodes = [{"name": name, "rule": {"budget": 3}} for name in "ab"]
+    made = {"sampler": {"sampler": "simulated", "lexicon": "9a1d"}, "pipeline": {"nodes": nodes}}
+    bound, other = binding_of(made, 7), binding_of(made | {"pipeline": {"nodes": nodes[:1]}}, 7)
+    assert re.fullmatch("budget 3; pipeline [0-9a-f]{12}", bound.rule) and bound.rule != other.rule
+    assert bound == Binding(
+        model="sampler simulated", prompt_hash="9a1d", rule=bound.rule, label_definition="review form 7"
+    )
+    assert (binding_of({}, 7).model, binding_of({}, 7).prompt_hash) == ("none", "none")
+    assert not guarantee(59, 0, binding=bound).stale(bound) and guarantee(59, 0).stale(bound)
     for changed in ("model", "prompt_hash", "rule", "label_definition"):
-        assert guarantee(59, 0, binding=BOUND).stale(replace(BOUND, **{changed: "another"}))
+        assert guarantee(59, 0, binding=bound).stale(replace(bound, **{changed: "another"}))
 
 
 def test_the_reviews_required_are_the_exact_binomials():

@@ -52,7 +52,7 @@ MODULES = {
     "screening/evaluation/agreement.py": [f"{EVALUATION}/test_agreement.py"],
     "screening/evaluation/label_errors.py": [f"{EVALUATION}/test_label_noise.py"],
     "screening/evaluation/paired.py": [f"{EVALUATION}/test_metrics.py"],
-    "screening/evaluation/audit.py": [f"{EVALUATION}/test_audit.py"],
+    "screening/evaluation/audit.py": [f"{EVALUATION}/test_audit.py", f"{EVALUATION}/test_estimates.py"],
     "screening/evaluation/estimates.py": [f"{EVALUATION}/test_estimates.py"],
     "screening/evaluation/monitoring.py": [f"{EVALUATION}/test_monitoring.py"],
     "screening/pipeline/cost.py": [f"{PIPELINE}/test_pipeline_file.py"],
