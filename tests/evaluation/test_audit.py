@@ -17,6 +17,7 @@ from screening.evaluation.audit import (
     audit_coin,
     binding_of,
     guarantee_of,
+    pipeline_version,
     plan_reviews,
     recognized_share,
     reviews_required,
@@ -140,6 +141,7 @@ def test_a_guarantee_is_stale_when_anything_it_is_bound_to_changed():
     assert bound == Binding(
         model="sampler simulated", prompt_hash="9a1d", rule=bound.rule, label_definition="review form 7"
     )
+    assert pipeline_version(made).startswith("none ") and pipeline_version(made) != pipeline_version({})
     assert (binding_of({}, 7).model, binding_of({}, 7).prompt_hash) == ("none", "none")
     assert not guarantee(59, 0, binding=bound).stale(bound) and guarantee(59, 0).stale(bound)
     for changed in ("model", "prompt_hash", "rule", "label_definition"):
