@@ -1,11 +1,13 @@
 """Counts are what the AI did, for everybody and in every state; lists hide cases in review from who asked for that, and
 what they show of them is written down and makes a later review not blinded."""
 
+import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import timedelta
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,7 +42,7 @@ from storage.schema import adjudications, case_tags, cases, unblindings
 from storage.visibility import NotYetRated, choose_hiding, hides_in_review
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, decide, waiting
 from tests.storage.inbox_cases import fill, form, put, rows, site, take
-from tests.storage.people import ANN, BO, HELEN, RESEARCHER, SENIOR, person
+from tests.storage.people import ANN, BO, HELEN, PEOPLE, RESEARCHER, SENIOR, person
 from tests.storage.research.case_by_case import adjudicated_labels
 
 ALL_ROLES = person("eve", *Role)
@@ -243,49 +245,32 @@ def test_the_desk_shows_nothing_before_the_save_whatever_the_switch_says(db: Dat
             reveal_evidence(db, by, case_id, browsing=browsing)
 
 
-@pytest.mark.parametrize(
-    ("who", "outcome", "reach", "audit_rate", "waited", "blind"),
-    [
-        # in the inbox from the start, so that no list told how it ended
-        (SENIOR, S, Reach.COUNT, 1.0, True, True),
-        (SENIOR, U, Reach.COUNT, 1.0, True, True),
-        (SENIOR, H, Reach.COUNT, 0.0, True, True),
-        (SENIOR, H, Reach.COUNT, 1.0, True, True),
-        (SENIOR, U, Reach.READ, 0.0, True, True),
-        # sent there later: lists remember nobody, and the moments are the same, so that no clock decides
-        (SENIOR, U, Reach.COUNT, 0.0, False, False),
-        (SENIOR, S, Reach.READ, 0.0, False, False),
-        (SENIOR, S, Reach.COUNT, 0.0, False, False),
-        (LOCAL_USER, S, Reach.COUNT, 0.0, False, False),
-        (ANN, S, Reach.COUNT, 0.0, False, True),
-    ],
-)
+TABLES = tomllib.loads((Path(__file__).parent / "visibility.toml").read_text(encoding="utf-8"))
+READERS = PEOPLE | {LOCAL_USER.id: LOCAL_USER}
+
+
+@pytest.mark.parametrize(("reader", "outcome", "reach", "audit_rate", "waited", "is_blind"), TABLES["screened"])
 def test_a_case_is_read_blind_by_whom_no_list_can_have_told_how_it_ended(
-    db: Database, who: Actor, outcome: Outcome, reach: Reach, audit_rate: float, waited: bool, blind: bool
+    db: Database, reader: str, outcome: str, reach: str, audit_rate: float, waited: bool, is_blind: bool
 ) -> None:
-    _, case_id = _one(db, outcome, reach=reach, audit_rate=audit_rate)
+    _, case_id = _one(db, Outcome(outcome), reach=Reach(reach), audit_rate=audit_rate)
     assert request_second_looks(db, RESEARCHER.at(LATER), [case_id]).there_before == waited
-    _read(db, who, case_id, "safe")
-    assert _was_blind(db, who, case_id) is blind
+    _read(db, READERS[reader], case_id, "safe")
+    assert _was_blind(db, READERS[reader], case_id) is is_blind
 
 
-@pytest.mark.parametrize(
-    ("who", "again", "blind"), [(SENIOR, True, False), (BO, True, True), (SENIOR, False, False), (ANN, False, True)]
-)
+@pytest.mark.parametrize(("reader", "again", "is_blind"), TABLES["read"])
 def test_a_case_opened_again_and_one_reviewed_before_are_read_blind_by_those_whom_no_list_told_of_it(
-    db: Database, who: Actor, again: bool, blind: bool
+    db: Database, reader: str, again: bool, is_blind: bool
 ) -> None:
-    """Opened ``again`` by another's change; or open still, for a second reviewer, and the first revises theirs: from
-    its first one no list withholds it.
-    """
-    _, case_id = _one(db, H)
+    who, (_, case_id) = READERS[reader], _one(db, H)
     if again:
         _reopened(db, case_id)
         _read(db, who, case_id, "safe")
     else:
         _read(db, who, case_id, "safe", certainty=1)
         revise(db, who.at(LATER), case_id, form("safe", 2), "surer", new_id(LATER))
-    assert _was_blind(db, who, case_id) is blind
+    assert _was_blind(db, who, case_id) is is_blind
 
 
 def _reopened(db: Database, case_id: str) -> None:

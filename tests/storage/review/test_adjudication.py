@@ -4,14 +4,13 @@ import tomllib
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import update
 
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Forbidden
-from screening.review.review_form import ReviewForm, ReviewLabel
+from screening.review.review_form import ReviewLabel
 from screening.review.triage import TARGETS, Priority, second_review_coin
 from storage.audit_log import events
 from storage.database import Database
@@ -26,7 +25,7 @@ from storage.review.queue import State, counts
 from storage.review.reports import shift
 from storage.review.reviews import my_review, reveal_reviews, revise, take_back
 from storage.schema import adjudications, cases, inbox_entries, second_review_requests
-from storage.settings_store import SecondReviewRule, SiteSettings, change
+from storage.settings_store import SiteSettings, change
 from storage.visibility import NotYetRated, Unread
 from tests.databases import write
 from tests.storage.inbox_cases import entry, fill, form, play, read, rows, site, take
@@ -34,7 +33,6 @@ from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, NOW, RESEARCHER, SEN
 
 SAFE, UNSAFE = ReviewLabel.SAFE, ReviewLabel.UNSAFE
 ANOTHER, SENIOR_DUE, CLOSED = Next.SECOND_REVIEW, Next.SENIOR, Next.CLOSED
-STATED = {"text": ["stated_risk"], "reply": []}
 
 
 @pytest.fixture
@@ -49,13 +47,13 @@ def requests(db: Database) -> list[str]:
     return [f"{row.why} {row.asked_by}" for row in sorted(rows(db, second_review_requests), key=lambda row: row.id)]
 
 
-SCRIPTS = tomllib.loads((Path(__file__).parent / "scripts.toml").read_text(encoding="utf-8"))
+TABLES = tomllib.loads((Path(__file__).parent / "adjudication.toml").read_text(encoding="utf-8"))
 BY_RULE = [f"rule {SYSTEM.id}"]
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("script", TABLES["scripts"])
 def test_what_reviews_make_of_a_case(db: Database, case_id: str, script: str) -> None:
-    expected, following = SCRIPTS[script], play(db, case_id, script)
+    expected, following = TABLES["scripts"][script], play(db, case_id, script)
     assert (following.value, requests(db)) == (expected["next"], expected["asked"])
     made = sorted(rows(db, adjudications), key=lambda row: row.version)
     assert [f"{row.label} {row.method} {row.by}" for row in made] == expected["labels"]
@@ -70,47 +68,23 @@ def test_what_reviews_make_of_a_case(db: Database, case_id: str, script: str) ->
 
 
 def test_a_rule_asks_for_another_review(db: Database) -> None:
-    rule = SecondReviewRule
-    asked: list[tuple[tuple[SecondReviewRule, ...], ReviewForm, bool]] = [
-        ((), form("safe", 1), False),
-        ((rule.UNSURE,), form("safe", 2), True),
-        ((rule.UNSURE,), form("unsafe", 2), True),
-        ((rule.UNSURE,), form("safe", 3), False),
-        ((rule.SAFE,), form("safe", 5), True),
-        ((rule.UNSAFE,), form("unsafe", 5), True),
-        ((rule.SAFE,), form("unsafe", 5), False),
-        ((rule.INSUFFICIENT_INFORMATION,), form("insufficient_information", 5), True),
-    ]
     site(db)
-    for version, (rules, filled, due) in enumerate(asked, start=1):
+    for version, (rules, label, certainty, due) in enumerate(TABLES["rules"], start=1):
         change(db, ADMIN.at(NOW), SiteSettings(second_review_rate=0.0, second_review_rules=rules), version)
         fill(db)
-        assert read(db, ANN, filled) is (ANOTHER if due else CLOSED), (rules, filled.label)
+        assert read(db, ANN, form(label, certainty)) is (ANOTHER if due else CLOSED), (rules, label)
 
 
-@pytest.mark.parametrize(
-    ("priority", "ai", "flags", "label", "doubtful"),
-    [
-        (Priority.P0, "human_review", None, "safe", True),
-        (Priority.P2, "unsafe", None, "safe", True),
-        (Priority.P2, "human_review", STATED, "safe", True),
-        (Priority.P2, "human_review", None, "safe", False),
-        (Priority.P0, "human_review", None, "unsafe", False),
-        (Priority.P2, "unsafe", STATED, "unsafe", False),
-        (Priority.P2, "safe", None, "unsafe", True),
-        (Priority.P2, "safe", None, "safe", False),
-    ],
-)
+@pytest.mark.parametrize(("priority", "ai", "stated", "label", "doubtful"), TABLES["doubts"])
 @pytest.mark.parametrize("others", ["another", "none", "who declined"])
 @pytest.mark.parametrize("afterthought", [False, True])
 def test_what_contradicts_priority_ai_or_text_is_never_one_persons_word_alone(
-    db: Database, priority: Priority, ai: str, flags: Any, label: str, doubtful: bool, others: str, afterthought: bool
+    db: Database, priority: int, ai: str, stated: list[str], label: str, doubtful: bool, others: str, afterthought: bool
 ) -> None:
     """Whatever the rules. Where nobody else could review it the case closes and the review stays asked for."""
     site(db, *((ANN,) if others == "none" else (ANN, BO)), second_review_rules=())
-    case_id, other = fill(db, [priority, Priority.P3], outcome=ai)
-    if flags:
-        write(db, update(cases).where(cases.c.id == case_id).values(flags=flags))
+    case_id, other = fill(db, [Priority(priority), Priority.P3], outcome=ai)
+    write(db, update(cases).where(cases.c.id == case_id).values(flags={"text": stated, "reply": []}))
     if others == "who declined":
         inbox.decline(db, BO.at(NOW), case_id, take(db, BO).token)
     if afterthought:

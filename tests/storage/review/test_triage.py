@@ -15,7 +15,7 @@ from screening.labels import Label, Outcome
 from screening.pipeline.engine import NodeRun, Reason, Screening
 from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
-from screening.review.triage import TARGETS, Priority, Why, audit_placement, due_at, priority_for, unscreened_placement
+from screening.review.triage import TARGETS, Priority, audit_placement, due_at, priority_for, unscreened_placement
 from screening.text.received import receive
 from storage.batches.batches import NewBatch
 from storage.batches.configurations import save_configuration
@@ -30,42 +30,21 @@ from tests.storage.inbox_cases import form, read, register, rows
 from tests.storage.people import ADMIN, ANN, BO, SENIOR
 
 P0, P1, P2, P3 = Priority
-WORKER, RISK = run("EEEEEE", Label.ESCALATE), run("EEEEEE", Label.ESCALATE, node="risk")
 
 
 def _left(*runs: NodeRun, reason: Reason = Reason.EXHAUSTED) -> Screening:
     return screening(Outcome.HUMAN_REVIEW, *runs, reason=reason)
 
 
-def _unsafe(*before: NodeRun, node: str = "worker") -> Screening:
-    return screening(Outcome.UNSAFE, *before, run("UUUUUU", Label.UNSAFE, node), node=node)
+TABLES = tomllib.loads((Path(__file__).parent / "triage.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(
-    ("ended", "flags", "priority", "why"),
-    [
-        (_left(WORKER, run("UUUUS", None, node="risk")), "", P0, Why.LIKELY_URGENT),
-        (_left(WORKER, run("UUSS", None, node="risk")), "", P1, Why.PERSON_NEEDED),  # half is not more than half
-        (_left(run("UUUUS", None)), "", P1, Why.PERSON_NEEDED),  # the first node is no second review
-        (_left(WORKER, RISK, reason=Reason.ESCALATED), "", P1, Why.PERSON_NEEDED),
-        (_left(run("SSSSSS"), reason=Reason.SECOND_LOOK_DISAGREED), "", P1, Why.PERSON_NEEDED),
-        (_left(run("SSSSSS"), reason=Reason.SUSPECTED_INJECTION), "", P1, Why.ADDRESSES_MODEL),
-        (_left(run("SSUSES", None)), "", P2, Why.UNSETTLED),
-        (_left(run("SSESES", None), reason=Reason.FUTILITY), "", P3, Why.UNSETTLED),
-        (_left(reason=Reason.UNSUPPORTED_LANGUAGE), "", P1, Why.NOT_SCREENABLE),  # nobody has looked at it
-        (_left(reason=Reason.TOO_LONG), "", P2, Why.NOT_SCREENABLE),
-        (_left(reason=Reason.UNREADABLE), "", P2, Why.NOT_SCREENABLE),
-        (_left(reason=Reason.REPEATED_FAILURE), "", P2, Why.FAILED),
-        (_left(reason=Reason.STOPPED), "", P2, Why.FAILED),
-        # what is called unsafe is urgent
-        (_unsafe(), "", P1, None),
-        (_unsafe(WORKER, node="risk"), "", P0, None),  # a second reviewer said so
-        (_unsafe(), "stated_risk", P1, None),
-        (_unsafe(), "stated_risk stated_imminent", P0, None),
-    ],
-)
-def test_the_first_rule_that_fits_decides(ended: Screening, flags: str, priority: Priority, why: Why | None) -> None:
-    found = priority_for(ended, flags.split())
+@pytest.mark.parametrize(("agents", "reason", "stated", "priority", "why"), TABLES["rules"])
+def test_the_first_rule_that_fits_decides(agents: str, reason: str, stated: str, priority: int, why: str) -> None:
+    asked = [each.split() for each in agents.split(", ") if each]
+    runs = [run(draws, Label(label[0]) if label else None, node) for node, draws, *label in asked]
+    ended = _left(*runs, reason=Reason(reason)) if reason else screening(Outcome.UNSAFE, *runs, node=asked[-1][0])
+    found = priority_for(ended, stated.split())
     assert (found.priority, why or found.why) == (priority, found.why)
 
 
@@ -93,8 +72,9 @@ def test_what_is_not_screened_is_as_urgent_as_its_text_and_each_priority_has_its
     assert list(TARGETS) == list(Priority)
 
 
-STATED = tomllib.loads((Path(__file__).parent / "stated.toml").read_text(encoding="utf-8"))
-DUE = {text: [Priority[name] for name in each["places"]] for each in STATED.values() for text in each["texts"]}
+DUE = {
+    text: [Priority[name] for name in each["places"]] for each in TABLES["stated"].values() for text in each["texts"]
+}
 
 
 def _decided(db: Database, outcome: Outcome, **options: object) -> None:
