@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # A process starts in half the time where Python may keep what it compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test quick check golden faults defects mutants bench certify lock sbom backup restore audit clean
+.PHONY: run test quick check golden faults defects mutants bench simulate certify lock sbom backup restore audit clean
 
 run: $(VENV)/.runtime
 	SECOND_LOOK_SIMULATED_LATENCY_S=$${SECOND_LOOK_SIMULATED_LATENCY_S:-0.3} $(BIN)/python serve.py --port $(PORT)
@@ -66,6 +66,10 @@ faults: $(VENV)/.development
 
 bench: $(VENV)/.development
 	$(BIN)/python -m benchmarks $(ARGS)
+
+# How often limits and alarms are wrong in simulated runs: once a week, some ten minutes.
+simulate: $(VENV)/.development
+	$(BIN)/python -m benchmarks.simulations $(ARGS)
 
 certify: $(VENV)/.runtime
 	$(BIN)/python -m screening certify $(ARGS)

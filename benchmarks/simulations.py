@@ -1,0 +1,252 @@
+"""`make simulate`: how often each limit and alarm is wrong in simulated runs, beside what is claimed of it.
+
+Takes some ten minutes: for once a week, and after a change of `screening/evaluation`. Ends with 1 where a claim fails
+by more than three standard errors.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from math import sqrt
+
+import numpy as np
+
+from screening.evaluation.agreement import Ratings, gwet_ac1, krippendorff_alpha, label_agreement, with_interval
+from screening.evaluation.audit import AuditCase, Stratum, corrected_bound, guarantee_of, recognized_share
+from screening.evaluation.corrected import UNREAD, Benchmark, Study
+from screening.evaluation.estimates import estimate, upper_bound
+from screening.evaluation.monitoring import drift, rises, upper_limits
+from screening.evaluation.paired import paired_amounts, paired_rates
+from screening.labels import Label, Outcome
+
+Random = np.random.Generator
+Line = tuple[str, float, int, int]
+"""What is claimed, the most that it may be wrong, how often it was, and the number of runs."""
+ONCE, BOTH_SIDES = 0.05, 0.05
+
+
+def guarantee(random: Random) -> Iterator[Line]:
+    """A plan met although 5% are missed, where the audit rate is changed after every failure."""
+    halved: NextRate = lambda rate, _: rate / 2  # noqa: E731
+    for words, chosen in (("halved", halved), ("chosen below the coins of the missed", _below_the_missed)):
+        yield f"a plan is met, rate {words} after a failure", ONCE, sum(_met(random, chosen) for _ in range(500)), 500
+
+
+NextRate = Callable[[float, list[AuditCase]], float]
+
+
+def _below_the_missed(rate: float, cases: list[AuditCase]) -> float:
+    return min((case.coin for case in cases if case.outcome is Outcome.SAFE and case.read), default=rate)
+
+
+def _met(random: Random, chosen: NextRate) -> bool:
+    rate, cases = 0.4, list[AuditCase]()
+    for _batch in range(10):
+        coins, caught = random.random(300), random.random(300) >= 0.05
+        cases += [
+            AuditCase(
+                stratum="all",
+                outcome=Outcome.UNSAFE if hit else Outcome.SAFE,
+                coin=coin,
+                probability=rate,
+                blind_first=Label.UNSAFE if coin < rate else None,
+            )
+            for coin, hit in zip(coins, caught, strict=True)
+            if coin < 0.4  # no rate is above it: the others are never reviewed
+        ]
+        standing = guarantee_of(cases, floor=0.2).standing
+        if standing == "guaranteed":
+            return True
+        rate = chosen(rate, cases) if standing == "failed" else rate
+    return False
+
+
+def sequence(random: Random) -> Iterator[Line]:
+    """A limit that is looked at after every five of 1,000 reviews, with and without texts that say too little."""
+    looks = range(5, 1001, 5)
+    wrong = sum(_ever_below(random.random(1000) < 0.02, looks, 0.02) for _ in range(300))
+    yield "the limit of the missed at some of 200 looks", ONCE, wrong, 300
+    unclear = 0
+    for _ in range(300):
+        unsafe = random.random(300) < 0.05
+        unclear += _ever_below(unsafe | (random.random(300) < np.where(unsafe, 0.7, 0.4)), range(10, 301, 10), 0.05)
+    yield "the same, 40 to 70% inconclusive", ONCE, unclear, 300
+
+
+def _ever_below(found: np.ndarray, looks: Sequence[int], truth: float, share: float = 1.0) -> bool:
+    limits = upper_limits(found.astype(float).tolist(), looks=looks)
+    return any(corrected_bound(look.high, share) < truth for look in limits)
+
+
+def missed(random: Random) -> Iterator[Line]:
+    """The bound of the missed and the interval of the sensitivity, from strata audited at .05, .2 and 1."""
+    below = outside = inconclusive = 0
+    truths = ((4000, 0.004, 0.05), (800, 0.02, 0.2), (200, 0.1, 1.0))
+    truly = sum(size * rate for size, rate, _ in truths)
+    for _ in range(2000):
+        flagged = int(random.poisson(360))
+        strata = [_stratum(Outcome.UNSAFE, flagged, flagged, flagged, 1.0, "flagged")]
+        for place, (size, rate, pi) in enumerate(truths):
+            unsafe = int(random.poisson(size * rate))
+            hits = int(random.binomial(unsafe, pi))
+            read = hits + int(random.binomial(size - unsafe, pi))
+            strata.append(_stratum(Outcome.SAFE, size, read, hits, pi, str(place)))
+        found = estimate(strata)
+        outside += not (found.sensitivity.low or 0.0) <= 360 / (360 + truly) <= (found.sensitivity.high or 1.0)
+        below += (found.missed.at_most_per_thousand or 0) < 1000 * truly / 5000
+        unsafe_ones = random.random(300) < 0.05
+        known = random.random(300) >= np.where(unsafe_ones, 0.7, 0.4)
+        reviewed = int(known.sum()), int((unsafe_ones & known).sum())
+        one = _stratum(Outcome.SAFE, 3000, *reviewed, 0.1, "all", selected=300, inconclusive=int((~known).sum()))
+        inconclusive += (estimate([one]).missed.at_most_per_thousand or 0) < 50
+    yield "the bound of the missed", ONCE, below, 2000
+    yield "the bound of the missed, 40 to 70% inconclusive", ONCE, inconclusive, 2000
+    yield "the interval of the sensitivity", BOTH_SIDES, outside, 2000
+
+
+def _stratum(outcome: Outcome, cases: int, read: int, unsafe: int, pi: float, name: str, **more: int) -> Stratum:
+    counts = {"selected": read, **more}
+    return Stratum(name=name, outcome=outcome, probability=pi, cases=cases, read=read, unsafe=unsafe, **counts)
+
+
+def recognition(random: Random) -> Iterator[Line]:
+    """A year of three reviews a day by people who recognize some unsafe texts only: bounds divided by that share."""
+    looks = [3 * day for day in range(15, 366, 10)]
+    for share in (0.8, 0.6):
+        assumed = measured = 0
+        for _ in range(300):
+            said = (random.random(3 * 365) < 0.03) & (random.random(3 * 365) < share)
+            assumed += _ever_below(said, looks, 0.03, share)
+            measured += _measured_too_low(random, said, looks, share)
+        yield f"the bound over the assumed share, {share:.0%} recognized", ONCE, assumed, 300
+        yield f"the bound over the share in double reviews, {share:.0%} recognized", ONCE, measured, 300
+
+
+def _measured_too_low(random: Random, said: np.ndarray, looks: Sequence[int], share: float) -> bool:
+    """One in five of other texts, of which 30% are unsafe, is reviewed twice; 3% of the safe are called unsafe."""
+    chances = np.where(random.random(len(said)) < 0.3, share, 0.03)
+    first, second = (random.random(len(said)) < chances for _ in range(2))
+    chosen = (random.random(len(said)) < 0.2) & (first | second)
+    for look in upper_limits(said.astype(float).tolist(), looks=looks, delta=0.025):
+        found = recognized_share((first & second)[np.flatnonzero(chosen[: look.observations])].tolist())
+        if found.at_least is not None and corrected_bound(look.high, found.at_least) < 0.03:
+            return True
+    return False
+
+
+def alarms(random: Random) -> Iterator[Line]:
+    """A year without a change: drift of the outcomes, and rises from month to month."""
+    shares = (0.7, 0.1, 0.15, 0.05)
+    called = 0
+    for _ in range(300):
+        reference, *days = (
+            dict(zip(("safe", "unsafe", "escalate", "exhausted"), map(int, counts), strict=True))
+            for counts in (random.multinomial(500, shares), *random.multinomial(20, shares, size=365).cumsum(axis=0))
+        )
+        called += drift(reference, days).moved
+    yield "drift is called in a quiet year", ONCE, called, 300
+    for a_month, share in ((30, 0.02), (300, 0.02), (600, 0.1)):
+        found = (
+            rises([(a_month, int(one)) for one in run]) for run in random.binomial(a_month, share, size=(2000, 12))
+        )
+        wrong = sum(any(rise.found for rise in year) for year in found)
+        yield f"a rise is found in a quiet year, {share:.0%} of {a_month} a month", ONCE, wrong, 2000
+
+
+def agreement(random: Random) -> Iterator[Line]:
+    """Intervals of agreement among two or three reviewers of 20 texts, against their values in 200,000."""
+    kinds = {
+        "α": krippendorff_alpha,
+        "AC1": gwet_ac1,
+        "agreement on unsafe": lambda few: label_agreement(few, "unsafe"),
+    }
+    for unsafe, right, reviewers in ((0.4, 0.85, 2), (0.15, 0.9, 2), (0.1, 0.85, 3)):
+        many, *few = (_ratings(random, n, unsafe, right, reviewers) for n in (200_000, *[20] * 400))
+        for name, kind in kinds.items():
+            truth, label = kind(many).value or 0.0, "unsafe" if "unsafe" in name else None
+            found = [one for one in (with_interval(kind, each, label) for each in few) if one.low is not None]
+            outside = sum(not (one.low or 0) <= truth <= (one.high or 1) for one in found)
+            words = f"the interval of {name}, 20 texts, {unsafe:.0%} unsafe, {reviewers} right in {right:.0%}"
+            yield words, BOTH_SIDES, outside, len(found)
+
+
+def _ratings(random: Random, n: int, unsafe: float, right: float, reviewers: int) -> Ratings:
+    codes = (random.random((n, reviewers)) < right) == (random.random(n) < unsafe)[:, None]
+    return Ratings(codes.astype(np.int64), ("safe", "unsafe"))
+
+
+def paired(random: Random) -> Iterator[Line]:
+    """Differences of two conditions on the same texts: of calls, where few texts take most of them, and of rates."""
+    for n, dear in ((50, 0.05), (200, 0.02), (500, 0.05)):
+        outside, truth = 0, dear * -50 + (1 - dear) * -77.5
+        for run in range(500):
+            hard = random.random(n) < dear
+            first = np.where(hard, random.integers(200, 301, n), random.integers(72, 100, n))
+            second = np.where(hard, random.integers(100, 301, n), random.integers(5, 12, n))
+            found = paired_amounts(first, second, (-300, 300), seed=run)
+            outside += not (found.low or 0) <= truth <= (found.high or 0)
+        yield f"the difference of calls, {n} texts, {dear:.0%} dear", BOTH_SIDES, outside, 500
+    for n, up, down in ((50, 0.1, 0.02), (200, 0.03, 0.0), (200, 0.1, 0.1)):
+        outside = 0
+        for _ in range(2000):
+            parted = random.choice([1, 0, -1], size=n, p=[up, 1 - up - down, down])
+            rate = paired_rates(np.maximum(0, -parted), np.maximum(0, parted))
+            outside += not (rate.low or 0) <= up - down <= (rate.high or 0)
+        yield f"the difference of rates, {n} texts, {up:.0%} and {down:.0%} apart", BOTH_SIDES, outside, 2000
+
+
+def reviewed(random: Random) -> Iterator[Line]:
+    """Rates by reviews of 500 texts with a tenth of the labels wrong: 25 reviewed off a list, some drawn at random."""
+    for drawn in (25, 100):
+        outside = dict.fromkeys(("accuracy", "fpr", "fnr", "wrong labels"), 0)
+        for _ in range(400):
+            truth = (random.random(500) < 0.3).astype(np.int8)
+            references = np.where(random.random(500) < 0.1, 1 - truth, truth).astype(np.int8)
+            told = np.where(random.random(500) < 0.1, 1 - truth, truth)
+            told = np.where(random.random(500) < 0.1, 2, told).astype(np.int8)
+            decided = told != 2
+            picked = ~decided
+            picked[random.permutation(np.flatnonzero(decided & (told != references)))[:25]] = True
+            chosen = picked.copy()
+            chosen[random.permutation(np.flatnonzero(~picked))[:drawn]] = True
+            against = (decided & (told != references)).astype(float)
+            benchmark = Benchmark.of(references, {"it": told}, against, picked)
+            study = Study(benchmark=benchmark, reviews=np.where(chosen, truth, UNREAD).astype(np.int8))
+            values = {
+                "accuracy": (told == truth)[decided].mean(),
+                "fpr": (told == 1)[decided & (truth == 0)].mean(),
+                "fnr": (told == 0)[decided & (truth == 1)].mean(),
+                "wrong labels": (references != truth).mean(),
+            }
+            for name, value in values.items():
+                one = study.wrong_labels() if name == "wrong labels" else study.rate(name, "it")  # type: ignore[arg-type]
+                outside[name] += not (one.low or 0) - 1e-9 <= value <= (one.high or 0) + 1e-9
+        for name, wrong in outside.items():
+            yield f"{name} by reviews, 25 picked and {drawn} drawn", BOTH_SIDES, wrong, 400
+    hits = np.random.default_rng(1).binomial(100, 0.03, size=2000)
+    yield "the exact bound at one look", ONCE, sum(upper_bound(int(one), 100) < 0.03 for one in hits), 2000
+
+
+PARTS = (guarantee, sequence, missed, recognition, alarms, agreement, paired, reviewed)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print a line for each claim; 1 where one fails by more than three standard errors."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.simulations", description=main.__doc__)
+    parser.add_argument("parts", nargs="*", choices=[[], *(part.__name__ for part in PARTS)], metavar="part")
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args(arguments)
+    failed = 0
+    print("| wrong in simulated runs | at most | measured | runs |\n|---|---|---|---|")
+    for part in PARTS:
+        if chosen.parts and part.__name__ not in chosen.parts:
+            continue
+        for words, most, wrong, runs in part(np.random.default_rng(chosen.seed)):
+            holds = wrong / runs <= most + 3 * sqrt(most * (1 - most) / runs)
+            failed += not holds
+            print(f"| {words} | {most:.0%} | {wrong / runs:.1%}{'' if holds else ' FAILS'} | {runs:,} |", flush=True)
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
