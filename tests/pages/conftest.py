@@ -20,6 +20,8 @@ from pages.batches.intake_runs import intake_runs
 from pages.ui import context
 from pages.ui.context import forget_all
 from pages.ui.shell import ENTRIES
+from screening.review.actors import LOCAL_USER
+from storage.audit_log import events
 from storage.database import Database
 
 config.set_option("runner.magicEnabled", False)  # as in .streamlit/config.toml, which is not read in a test's folder
@@ -64,6 +66,12 @@ def press(page: AppTest, label: str) -> AppTest:
     page = [*exact, *(button for button in page.button if button.label.startswith(label))][0].click().run()
     assert not page.exception, page.exception
     return page
+
+
+def refusals(db: Database) -> list[tuple[str, str | None, object]]:
+    """Who was refused what, of which subject, by the audit log; the last first."""
+    found = [event for event in events(db, LOCAL_USER) if event.action == "refused"]
+    return [(event.actor, event.subject, event.details["asked"]) for event in found]
 
 
 def sign_in(page: AppTest, subject: str, at: datetime, **claims: object) -> AppTest:

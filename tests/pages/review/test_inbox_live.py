@@ -24,6 +24,7 @@ from storage.review.queue import Sort, find
 from storage.schema import batches, cases, reviews
 from storage.site.accounts import Ended, SessionEnded
 from tests.databases import write
+from tests.pages.conftest import refusals
 from tests.pages.review.desk import GIVEN, OpenDesk, requests
 from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, register, take
 
@@ -38,10 +39,6 @@ def _told(db: Database, who: Actor = BOTH, **view: Any) -> Any:
 
 def _ids(told: Any) -> list[str]:
     return [row["id"] for row in told["rows"]]
-
-
-def _refused(db: Database) -> list[tuple[str, object]]:
-    return [(event.actor, event.details) for event in events(db, ADMIN) if event.action == "refused"]
 
 
 def test_it_counts_what_waits_and_what_is_late_and_names_no_text(db: Database) -> None:
@@ -212,7 +209,7 @@ def test_each_request_is_answered_by_the_role_of_then(
     asked_by[:] = [replace(ANN, roles=frozenset())]
     assert [_get("list"), _get("desk"), _post(saving)] == [403] * 3
     duties = ("claim_next", "claim_next", "view_counts", "assign")
-    assert _refused(page_database) == [(ANN.id, {"asked": duty}) for duty in duties]
+    assert refusals(page_database) == [(ANN.id, None, duty) for duty in duties]
 
     def ended(*_args: object, **_named: object) -> Actor:
         raise SessionEnded(Ended.IDLE)

@@ -1,15 +1,29 @@
-"""A site of three people who have to sign in, with a clock that the tests turn."""
+"""A site of three people who have to sign in, with a clock that the tests turn; and their cookies."""
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
+from streamlit.web.server.server_util import get_cookie_secret
+from streamlit.web.server.starlette.starlette_app_utils import create_signed_value
 
 from pages.ui import context, http
 from storage.database import Database
 from tests.pages.conftest import Opener, restart, script_at, sign_in
 from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, register
+
+
+def claims_of(subject: str) -> dict[str, Any]:
+    """What an institution says of somebody who signed in when the clock begins."""
+    return {"iss": "idp", "sub": subject, "iat": NOW.timestamp()}
+
+
+def signed(claims: object) -> str:
+    """The cookie that a browser carries then."""
+    return create_signed_value(get_cookie_secret(), http.SIGNED_IN_COOKIE, json.dumps(claims)).decode()
 
 
 class Clock:

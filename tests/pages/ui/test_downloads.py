@@ -3,12 +3,14 @@
 import csv
 import io
 import re
+import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import streamlit as st
+import uvicorn
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 from streamlit.delta_generator import DeltaGenerator
@@ -25,13 +27,25 @@ from storage.audit_log import events
 from storage.batches.intake import add_rows
 from storage.database import Database
 from storage.site.accounts import Ended, SessionEnded, set_active, set_roles
-from tests.pages.conftest import Opener, html_on
+from tests.jobs.processes import wait_for
+from tests.pages.conftest import Opener, html_on, refusals
 from tests.pages.researched import sample_rows, screened
-from tests.pages.ui.served import serve
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER
 
 SITE = Starlette(routes=[FILES_ROUTE])
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Where a real server has the route."""
+    server = uvicorn.Server(uvicorn.Config(SITE, port=0, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    wait_for(lambda: server.started, 30)
+    yield server.servers[0].sockets[0].getsockname()[1]
+    server.should_exit = True
+    thread.join(30)
 
 
 def _get(address: str, **cookies: str) -> Any:
@@ -60,7 +74,7 @@ def test_a_file_comes_whole_under_its_name_and_is_kept_by_no_cache() -> None:
 
 
 @pytest.mark.parametrize(("width", "count"), [(200, 500_000), (500_000, 200)])
-def test_a_file_is_made_while_it_is_sent(width: int, count: int) -> None:
+def test_a_file_is_made_while_it_is_sent(port: int, width: int, count: int) -> None:
     made, line = 0, "x" * (width - 1) + "\n"
 
     def lines(_who: Actor) -> Iterator[str]:
@@ -69,7 +83,7 @@ def test_a_file_is_made_while_it_is_sent(width: int, count: int) -> None:
             made += 1
             yield line
 
-    with serve(SITE) as port, urllib.request.urlopen(f"http://127.0.0.1:{port}{_offer(lines)}") as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{_offer(lines)}") as answer:
         assert answer.read(width) == line.encode()
         at_first = made
         rest = sum(len(part) for part in iter(lambda: answer.read(1 << 20), b""))
@@ -107,9 +121,7 @@ def test_a_refusal_is_an_answer_also_from_inside_the_file(
         raise refusal
 
     assert _get(_offer(inside if late else at_once, who=lambda: ANN)).status_code == status
-    refused = [event for event in events(page_database, ADMIN) if event.action == "refused"]
-    kept = [(event.actor, event.details) for event in refused]
-    assert kept == ([(ANN.id, {"asked": "export"})] if status == 403 else [])
+    assert refusals(page_database) == ([(ANN.id, None, "export")] if status == 403 else [])
 
 
 def test_a_file_that_breaks_off_does_not_look_whole() -> None:

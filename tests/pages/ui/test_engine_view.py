@@ -13,17 +13,13 @@ from pages.ui.engine_view import (
     NO_DECISION,
     TRACE_POINTS,
     State,
-    badge_html,
     bands_fold_html,
     bars_html,
     diagram_html,
     legend_html,
-    live_html,
-    node_view,
     node_views,
     steps,
     way_html,
-    words,
 )
 from pages.ui.texts import texts_html
 from screening.labels import LABELS, Label
@@ -66,17 +62,6 @@ def test_each_node_has_its_state(draws: dict[str, str], ended: bool, states: str
     assert [view.state.name for view in views] == states.split()
     assert len(views[0].trace) <= TRACE_POINTS and all(0 <= point <= 1 for point in views[0].trace)
     assert views[0].state is not State.NO_ANSWER or "ruled out" not in bars_html(views[0].compared, views[0].rule)
-
-
-def test_an_identified_label_is_past_the_line_against_both_rivals() -> None:
-    view = node_view(RECOMMENDED.nodes[0], "S" * 11, ended=True)
-    # 10 draws are not enough (spec/statistics.md section 2): E(11, 0) is 1,102 over either rival, and the lines are
-    # 1/0.001 over unsafe and 1/0.025 over escalate
-    assert [words(each).rpartition(" · ")[0] for each in view.compared] == [
-        "1,102:1 · needs 1,000:1",
-        "1,102:1 · needs 40.0:1",
-    ]
-    assert live_html([view], ended=True).count('class="n out"') == 2 and "✓ Answered: safe" in badge_html(view)
 
 
 @pytest.mark.parametrize("hostile", ["<img src=x onerror=alert(1)>", "</div><script>a()</script>", "![x](http://x)"])

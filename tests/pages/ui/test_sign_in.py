@@ -17,12 +17,10 @@ from pages.ui import auth, http
 from pages.ui.auth import FORGETTING, SIGN_OUT, WHY, Guard, session_is_valid
 from screening.review.actors import LOCAL_USER, Role
 from screening.review.policy import Action, Forbidden
-from storage.audit_log import events
 from storage.database import Database
 from storage.site.accounts import Ended, SessionEnded, revoke, set_roles
-from tests.pages.conftest import Opener
-from tests.pages.ui.conftest import Clock
-from tests.pages.ui.served import claims_of, signed
+from tests.pages.conftest import Opener, refusals
+from tests.pages.ui.conftest import Clock, claims_of, signed
 from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, fill
 
 MINUTE = timedelta(minutes=1)
@@ -38,11 +36,6 @@ def of_ann(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
 def _said(page: AppTest) -> str:
     shown = [*page.title, *page.markdown, *page.warning, *page.info, *page.error]
     return " ".join(element.value for element in shown)
-
-
-def _refused(db: Database) -> list[tuple[str, str | None, object]]:
-    found = [event for event in events(db, ADMIN) if event.action == "refused"]
-    return [(event.actor, event.subject, event.details.get("asked")) for event in found]
 
 
 def test_nobody_passes_unknown(visit: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +126,7 @@ def test_what_was_refused_is_in_the_audit_log_once(visit: Opener, page_database:
     page = visit(ANN.id, "screen", case=theirs).run()
     assert not page.exception and "case" not in page.query_params
     kept = [(ANN.id, None, "view_results"), (ANN.id, case_id, "view_evidence"), (ANN.id, theirs, "view_evidence")]
-    assert sorted(_refused(page_database), key=str) == sorted(kept, key=str)
+    assert sorted(refusals(page_database), key=str) == sorted(kept, key=str)
 
 
 def test_an_administrator_sees_what_waits_and_is_offered_no_case(visit: Opener, page_database: Database) -> None:
