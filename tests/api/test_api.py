@@ -301,9 +301,7 @@ def test_of_a_text_that_nobody_settles_its_program_is_told_once(site: Site, hook
     assert heard == {("abandoned", one), ("settled", other)}
 
 
-def test_a_program_that_does_not_answer_is_asked_once_a_round_and_holds_up_no_other(
-    site: Site, hook: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silent_program_holds_up_no_other(site: Site, hook: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     silent, heard = site.made(webhook=f"http://127.0.0.1:{free_port()}/hook"), site.made(webhook=hook.address)
     ids = [site.taken(made, f"k{number}") for number, made in enumerate([silent] * 5 + [heard])]
     for case_id in ids:
@@ -329,9 +327,7 @@ def test_a_label_that_people_change_is_told_again_and_is_no_repetition(site: Sit
     assert len({headers["Idempotency-Key"] for headers, _ in hook.received}) == 2
 
 
-def test_a_label_that_comes_while_a_program_is_being_told_is_told_too(
-    site: Site, hook: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_label_may_come_meanwhile(site: Site, hook: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     case_id = site.taken(site.made(webhook=hook.address), "k")
     decide(site.db, case_id)
 
@@ -369,9 +365,7 @@ def test_a_file_is_a_batch_with_the_counts_of_the_page(site: Site) -> None:
     ("asked", "labels", "reach"),
     [("", "9B", Reach.READ), ("", "safe", Reach.READ), ("count", "", Reach.COUNT), ("list", "safe", Reach.LIST)],
 )
-def test_a_request_says_what_becomes_of_unsafe_texts_and_the_labels_of_its_file_do_not(
-    site: Site, labels: str, asked: str, reach: Reach
-) -> None:
+def test_a_request_says_what_becomes_of_unsafe_texts(site: Site, labels: str, asked: str, reach: Reach) -> None:
     made, content = site.made(), f"id,text,class\n1,a day by the lake,{labels}\n".encode()
     answer = site.file(made, "f", content, name="../../a\x1b[31m\n\x00b.csv", **({"unsafe": asked} if asked else {}))
     assert (answer.status_code, answer.json()["unsafe"]) == (202, asked or "review")

@@ -85,9 +85,7 @@ def test_the_whole_trail_after_the_review(open_page: Opener, page_database: Data
     assert flag_sentence("from_the_future").endswith("safe is not accepted")
 
 
-def test_a_dispute_is_decided_with_label_and_reason_once_the_latest_decision_was_seen(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_a_dispute_is_decided_once_all_was_seen(open_page: Opener, page_database: Database) -> None:
     """What was typed stays meanwhile; and what is erased leaves a page that lies open."""
     [case_id] = fill(page_database)
     register(page_database, BO)

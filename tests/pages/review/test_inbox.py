@@ -74,9 +74,7 @@ def page(case_id: str) -> OpenDesk:
     ("outcome", "why", "engine"),
     [("human_review", "Awaiting review", "Escalated"), ("safe", "Labeled by the AI", "Labeled safe")],
 )
-def test_nothing_of_the_engine_before_it_is_asked_for(
-    page_database: Database, outcome: str, why: str, engine: str
-) -> None:
+def test_nothing_of_the_engine_before_the_reveal(page_database: Database, outcome: str, why: str, engine: str) -> None:
     fill(page_database, outcome=outcome)
     page = OpenDesk().take_next()
     assert (page["case"]["text"], page["case"]["why"]) == (TEXT, "Awaiting review")

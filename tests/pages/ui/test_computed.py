@@ -42,9 +42,7 @@ def eventually(look: Callable[[], object]) -> object:
     return found
 
 
-def test_nobody_waits_and_a_value_is_kept_while_things_stand_as_they_stood(
-    page_database: Database, tmp_path: Path
-) -> None:
+def test_nobody_waits_and_values_are_kept(page_database: Database, tmp_path: Path) -> None:
     """What is computed for an earlier moment is not taken for that of a later one."""
     folder = str(tmp_path)
 

@@ -110,9 +110,7 @@ def test_only_the_browser_it_was_offered_to_has_it() -> None:
     ],
 )
 @pytest.mark.parametrize("late", [False, True])
-def test_a_refusal_is_an_answer_also_from_inside_the_file(
-    page_database: Database, refusal: Exception, status: int, late: bool
-) -> None:
+def test_a_refusal_is_an_answer(page_database: Database, refusal: Exception, status: int, late: bool) -> None:
     def inside(_who: Actor) -> Iterator[str]:
         raise refusal
         yield ""
@@ -149,9 +147,7 @@ def _links(page: AppTest) -> dict[str, str]:
     return {label: address for address, label in re.findall(r'href="(/_file/[^"]+)"[^>]*>⤓ ([^<]+)<', html_on(page))}
 
 
-def test_each_file_is_logged_once_and_a_role_that_was_taken_away_takes_along_what_was_offered(
-    visit: Opener, page_database: Database
-) -> None:
+def test_each_file_is_logged_and_asks_the_role_again(visit: Opener, page_database: Database) -> None:
     batch_id = batch(page_database, ["a private text", "and another"], closed=False)
     add_rows(page_database, batch_id, [RejectedRow(row=3, reason="empty", original_json='"a private row"')], NOW)
     for case_id in waiting(page_database):
@@ -175,7 +171,7 @@ def test_each_file_is_logged_once_and_a_role_that_was_taken_away_takes_along_wha
 
 
 @pytest.mark.parametrize("name", ["evaluation", "reliability", "audit"])
-def test_a_button_that_makes_its_file_when_pressed_asks_the_role_again(
+def test_a_button_asks_the_role_again(
     visit: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     made: list[Callable[[], object]] = []
@@ -191,9 +187,7 @@ def test_a_button_that_makes_its_file_when_pressed_asks_the_role_again(
             make()
 
 
-def test_rejected_rows_are_for_whoever_may_begin_a_batch_until_the_file_was_put_away(
-    visit: Opener, page_database: Database
-) -> None:
+def test_rejected_rows_of_an_upload(visit: Opener, page_database: Database) -> None:
     folder, content = context.settings().data_directory / "uploads", b"id,text\n1,I am fine\n1,I am fine\n"
     kept = uploads.keep(folder, "texts.csv", io.BytesIO(content), RESEARCHER.id)
     (address,) = _links(visit(RESEARCHER.id, "batches", upload=kept.token)).values()

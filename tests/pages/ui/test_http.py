@@ -267,9 +267,7 @@ def sent(clock: Clock) -> Callable[[str], int]:
     return lambda who: _send(signed(claims_of(who)))
 
 
-def test_whoever_may_create_batches_sends_files_and_nobody_else(
-    sent: Callable[[str], int], page_database: Database
-) -> None:
+def test_whoever_may_create_batches_sends_files(sent: Callable[[str], int], page_database: Database) -> None:
     assert [_send(cookie) for cookie in ("", "forged", signed({}))] == [401] * 3  # the last is signed for nobody
     assert [sent(RESEARCHER.id), sent(ANN.id), sent(ADMIN.id), sent("a newcomer")] == [200, 403, 403, 403]
     refused = refusals(page_database)
@@ -277,9 +275,7 @@ def test_whoever_may_create_batches_sends_files_and_nobody_else(
     assert {duty for _, _, duty in refused} == {"create_batch"}
 
 
-def test_what_is_taken_from_somebody_counts_at_once(
-    sent: Callable[[str], int], page_database: Database, clock: Clock
-) -> None:
+def test_a_role_taken_away_counts_at_once(sent: Callable[[str], int], page_database: Database, clock: Clock) -> None:
     by, who = ADMIN.at(NOW), RESEARCHER.id
     assert sent(ANN.id) == 403
     for change, status in (

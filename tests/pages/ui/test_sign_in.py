@@ -48,9 +48,7 @@ def test_nobody_passes_unknown(visit: Opener, monkeypatch: pytest.MonkeyPatch) -
     assert [button.label for button in page.run().button] == ["Sign in"] and not page.text_area
 
 
-def test_an_idle_or_revoked_session_is_refused_at_the_next_action(
-    visit: Opener, clock: Clock, page_database: Database
-) -> None:
+def test_an_idle_or_revoked_session_is_refused(visit: Opener, clock: Clock, page_database: Database) -> None:
     page = visit(RESEARCHER.id)
     assert page.session_state["actor"] == RESEARCHER, "who has signed in works as themselves"
     clock.now += 29 * MINUTE

@@ -68,9 +68,7 @@ def test_files_are_counted_and_one_look_serves_everybody_for_a_few_seconds(page_
     assert len(standstill_lines(page_database, now + timedelta(seconds=4))) == 1
 
 
-def test_a_batch_without_a_living_worker_or_a_model_that_answers_says_so(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_a_batch_without_worker_or_model_says_so(open_page: Opener, page_database: Database) -> None:
     batch_id = batch(page_database, 2)
     assert "no background service is running" in words_on(open_page("batches", batch=batch_id))
     beat(page_database, "w1", "worker", system_clock())
