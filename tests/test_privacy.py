@@ -17,10 +17,6 @@ from sqlalchemy.exc import DBAPIError
 from commands.__main__ import main
 from screening.datasets.reader import read_table
 from screening.datasets.sources import FileRefused
-from screening.models.http import HttpModel
-from screening.models.settings import ModelSettings
-from screening.pipeline.draws import DrawRequest, SamplerError, ScreenedText
-from screening.pipeline.files import load_prompts
 from screening.review.review_form import ReviewLabel
 from screening.review.triage import Priority
 from storage.audit_log import append
@@ -105,6 +101,7 @@ def facts(db: Database) -> list[str]:
 @pytest.mark.parametrize(
     "plan",
     [
+        None,
         StubPlan(
             weights={"safe": 0.5, f"You wrote: {CANARIES[1]}": 0.5}, faults={Fault.REFUSAL: 0.3, Fault.WRONG_LABEL: 0.2}
         ),
@@ -112,45 +109,31 @@ def facts(db: Database) -> list[str]:
         StubPlan(faults={Fault.SERVER_ERROR: 0.5, Fault.MALFORMED: 0.5}),
         StubPlan(faults={Fault.REDIRECT: 1.0}),
     ],
-    ids=["answers repeat the text", "passing faults", "no answer at all", "redirect"],
+    ids=["errors repeat the text", "answers repeat it", "passing faults", "no answer at all", "redirect"],
 )
 def test_a_screening_through_the_real_library_tells_nothing(
-    texts: Path, stub: StartStub, plan: StubPlan, every_log: pytest.LogCaptureFixture,
+    texts: Path, stub: StartStub, plan: StubPlan | None, every_log: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setenv("ANTHROPIC_LOG", "debug")
-    server = stub(plan)
-    code, came = _screen(texts, capsys, "--sampler", "anthropic", "--patience", "2")
-    assert code in (0, 3) and WORD in str(came), "the canary never came in"
-    require_silent("headers", *server.counters.headers)
-    assert WORD in str(server.counters.bodies), "the text was never sent"
-    assert every_log.records, "nothing was logged"
+    addresses, answer = [], StubServer._messages
 
-
-class _Echo(StubServer):
-    """A server that repeats what it was sent in its error, and notes the addresses it was asked at."""
-
-    def __init__(self, plan: StubPlan) -> None:
-        super().__init__(plan)
-        self.addresses: list[str] = []
-
-    async def _messages(self, request: web.Request) -> web.StreamResponse:
-        self.addresses.append(str(request.url))
+    async def messages(self: StubServer, request: web.Request) -> web.StreamResponse:
+        addresses.append(str(request.url))
         body = await request.text()
+        if plan is not None or WORD not in body:
+            return await answer(self, request)
+        self.counters.bodies.append(body)
         error = {"type": "error", "error": {"type": "invalid_request_error", "message": f"cannot read {body}"}}
         return web.json_response(error, status=400)
 
-
-async def test_a_server_that_repeats_the_text_in_its_error_is_not_quoted(every_log: pytest.LogCaptureFixture) -> None:
-    async with _Echo(StubPlan()) as server:
-        chosen = ModelSettings(base_url=server.url, api_key="k", requests_per_minute=None)
-        async with HttpModel(chosen, load_prompts()) as sampler:
-            request = DrawRequest(node="worker", text=ScreenedText(text=CANARIES[1]), first=0, count=3)
-            with pytest.raises(SamplerError) as refused:
-                await sampler.draw(request)
-    require_silent("exception", str(refused.value), repr(refused.value))
-    assert len(server.addresses) >= 1
-    require_silent("address", *server.addresses)
+    monkeypatch.setattr(StubServer, "_messages", messages)
+    monkeypatch.setenv("ANTHROPIC_LOG", "debug")
+    server = stub(plan or StubPlan())
+    code, came = _screen(texts, capsys, "--sampler", "anthropic", "--patience", "2")
+    assert code in (0, 3) and WORD in str(came), "the canary never came in"
+    require_silent("headers and addresses", *server.counters.headers, *addresses)
+    assert addresses and WORD in str(server.counters.bodies), "the text was never sent"
+    assert every_log.records, "nothing was logged"
 
 
 FILES = {

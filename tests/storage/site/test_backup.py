@@ -8,9 +8,8 @@ import sqlite3
 import stat
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from sqlalchemy import func, select
@@ -25,26 +24,25 @@ from storage.database import Database
 from storage.schema import audit_events, cases, metadata
 from storage.site import audit_check
 from storage.site.backup import NOT_COPIED, CopyRefused, back_up, restore
-from tests.databases import copy_of, postgresql_database, write
+from tests.databases import copy_of, write
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, decide, record_start, waiting
 
 TEXTS = ("A walk in the rain.", 'Zwölf "Boxkämpfer", \u2028 jagen\n\n=1+1', "nul \x00 and \ud83d alone", "four")
-KINDS = ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgresql)]
 
 
 @pytest.fixture
-def empty(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], Database]]:
-    """Makes databases of a kind in which there is nothing yet."""
-    with ExitStack() as stack:
+def of_other_kind(db: Database, request: pytest.FixtureRequest) -> Iterator[Database]:
+    """An empty database of the kind that ``db`` is not."""
+    kind = "postgresql" if db.kind == "sqlite" else "sqlite"
+    with closing(Database(request.getfixturevalue(f"{kind}_url"))) as made:
+        yield made
 
-        def make(kind: str) -> Database:
-            if kind == "postgresql":
-                url = stack.enter_context(postgresql_database(str(request.getfixturevalue("postgresql_server"))))
-            else:
-                url = copy_of(request.getfixturevalue("sqlite_template"), tmp_path / f"{uuid4().hex}.db")
-            return stack.enter_context(closing(Database(url)))
 
-        yield make
+@pytest.fixture
+def again(sqlite_template: Path, tmp_path: Path) -> Iterator[Database]:
+    """An empty embedded database beside ``db``."""
+    with closing(Database(copy_of(sqlite_template, tmp_path / "again.db"))) as made:
+        yield made
 
 
 def _used(db: Database) -> str:
@@ -68,11 +66,11 @@ def _content(db: Database) -> dict[str, list[tuple[object, ...]]]:
     }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.postgresql
 def test_what_is_restored_is_what_was_backed_up_and_goes_on_from_there(
-    db: Database, kind: str, empty: Callable[[str], Database], tmp_path: Path
+    db: Database, of_other_kind: Database, tmp_path: Path
 ) -> None:
-    batch_id, file, again = _used(db), tmp_path / "kept" / "one.db", empty(kind)
+    batch_id, file, again = _used(db), tmp_path / "kept" / "one.db", of_other_kind
     made = rows, end = back_up(db, file, NOW)
     before, content = _content(db), file.read_bytes()
 
@@ -110,9 +108,7 @@ def test_only_its_owner_may_read_a_backup_and_no_file_is_replaced(
     assert file.read_bytes() == content and list(file.parent.iterdir()) == [file]
 
 
-def test_a_backup_while_others_write_is_one_moment(
-    db: Database, empty: Callable[[str], Database], tmp_path: Path
-) -> None:
+def test_a_backup_while_others_write_is_one_moment(db: Database, again: Database, tmp_path: Path) -> None:
     """Every commit adds one case and one event: a copy that mixed two moments would not have as many of each."""
     batch(db, ["first"])
     ended = threading.Event()
@@ -131,10 +127,8 @@ def test_a_backup_while_others_write_is_one_moment(
         for writer in writers:
             writer.join()
     assert made[-1][0]["batches"] > 1
-    for number in (0, 2):
-        again = empty("sqlite")
-        restore(again, tmp_path / f"{number}.db", LATER)
-        assert again.value(select(func.count()).select_from(cases)) == made[number][0]["cases"]
+    restore(again, tmp_path / "2.db", LATER)
+    assert again.value(select(func.count()).select_from(cases)) == made[-1][0]["cases"]
 
 
 def _sql(statement: str) -> Callable[[Path], None]:
@@ -161,13 +155,13 @@ def _sql(statement: str) -> Callable[[Path], None]:
     ],
 )
 def test_what_does_not_add_up_is_refused_and_nothing_is_kept(
-    db: Database, empty: Callable[[str], Database], tmp_path: Path, change: Callable[[Path], None] | None, why: str
+    db: Database, again: Database, tmp_path: Path, change: Callable[[Path], None] | None, why: str
 ) -> None:
     """A log that was altered before the backup is found in it too: ``change`` None."""
     _used(db)
     if change is None:
         write(db, audit_events.update().where(audit_events.c.seq == 1).values(actor="somebody else"))
-    file, again = tmp_path / "one.db", empty(db.kind)
+    file = tmp_path / "one.db"
     back_up(db, file, NOW)
     if change is not None:
         change(file)
