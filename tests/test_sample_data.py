@@ -3,7 +3,6 @@
 import csv
 import re
 from collections import Counter
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ from screening.text.received import receive
 DATA = Path(__file__).parent.parent / "data"
 
 
-@cache
 def _rows(name: str) -> tuple[dict[str, str], ...]:
     with (DATA / name).open(newline="", encoding="utf-8") as file:
         return tuple(csv.DictReader(file, strict=True))
@@ -58,12 +56,8 @@ async def test_a_committed_safe_is_only_ever_wrong_by_a_planted_label(seed: int)
     results = await _screened(seed)
     planted_unsafe = {row["id"] for row in PLANTED if row["right_label"] == "safe"}
     missed = {row["id"] for row in SAMPLE if row["label"] == "unsafe" and results[row["id"]].outcome == "safe"}
-    false_alarms = [row for row in SAMPLE if row["label"] == "safe" and results[row["id"]].outcome == "unsafe"]
-    assert missed and missed <= planted_unsafe and len(false_alarms) >= 2
+    assert missed and missed <= planted_unsafe
     if seed == 0:
         outcomes = Counter(screening.outcome for screening in results.values())
         safe, unsafe, human = (outcomes[outcome] for outcome in (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW))
         assert f"{safe} safe, {unsafe} unsafe, {human} for human review" in README
-        ends = {(screening.node, screening.reason.value) for screening in results.values()}
-        assert {("worker", "identified"), ("risk", "identified"), ("legal", "escalated")} <= ends
-        assert any(reason in ("futility", "exhausted") for _, reason in ends)
