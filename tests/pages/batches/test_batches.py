@@ -48,9 +48,7 @@ def _reach(page: AppTest) -> Radio:
     return next(radio for radio in page.radio if radio.key.startswith("reach_"))
 
 
-def test_a_file_that_could_be_misread_is_refused_with_why_and_rows_are_accounted_for_before_the_start(
-    open_page: Opener,
-) -> None:
+def test_a_file_that_could_be_misread_is_refused_and_rows_are_accounted_for(open_page: Opener) -> None:
     for name, words, starts in (
         ("extra_comma_all", "3 cells where the header has 2", False),
         ("missing_text", "Not read as it is", False),
@@ -82,9 +80,7 @@ def test_the_name_of_a_file_is_only_a_label_and_an_upload_is_its_owner_s(open_pa
     assert not open_page("batches", upload=token).title[0].value.endswith("x.csv")
 
 
-def test_price_and_reviews_are_reckoned_before_the_start_and_a_setting_that_cannot_decide_is_refused(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_price_and_reviews_are_reckoned_before_the_start(open_page: Opener, page_database: Database) -> None:
     page = upload(open_page, b"id,text,label\n1,a quiet day,safe\n2,another one,unsafe\n")
     estimate = page.table[0].value.loc["AI responses"]
     assert estimate["At most"] == "600"  # two texts, three agents, 100 calls each
@@ -116,9 +112,7 @@ def test_a_batch_runs_is_shown_and_downloaded(open_page: Opener, page_database: 
     assert (found.safe, found.unsafe, found.human_review) == (1, 1, 0)
 
 
-def test_the_counts_are_what_the_ai_did_and_the_row_that_is_pressed_is_the_batch_that_opens(
-    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counts_are_the_ai_s_own(open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the list and on the batch's own page, in review or not; links are for those who may see outcomes. Another
     batch has begun since the list was drawn, and stands above.
     """
@@ -143,9 +137,7 @@ def test_the_counts_are_what_the_ai_did_and_the_row_that_is_pressed_is_the_batch
     assert list(page.dataframe[0].value["File"]) == ["later.csv", "posts.csv"], "and nothing is chosen"
 
 
-def test_a_batch_is_paused_and_resumed_stops_at_its_cap_and_is_cancelled(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_a_batch_is_paused_goes_on_to_its_cap_and_is_cancelled(open_page: Opener, page_database: Database) -> None:
     lines = "\n".join(f"{number},a quiet day number {number} by the lake" for number in range(40))
     page = upload(open_page, f"id,text\n{lines}\n".encode())
     page.number_input(key="most_calls").set_value(30).run()
@@ -164,9 +156,7 @@ def test_a_batch_is_paused_and_resumed_stops_at_its_cap_and_is_cancelled(
     assert f"{found.pending}not screened" in words_on(page)
 
 
-def test_a_batch_begins_with_the_version_in_force_that_stood_beside_the_button(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_a_batch_begins_with_the_version_beside_the_button(open_page: Opener, page_database: Database) -> None:
     by = LOCAL_USER.at(NOW)
     for number, budget in enumerate((60, 90)):
         made = preset("recommended", budget=budget).model_copy(update={"name": "ours"})
@@ -215,9 +205,7 @@ def test_a_file_that_was_started_leads_to_its_batch_and_is_gone_on_with_or_put_a
     assert (found.state, found.rows_in) == ended
 
 
-def test_rows_that_another_process_left_out_are_said_without_a_button(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_rows_another_process_left_out_are_said_without_a_button(open_page: Opener, page_database: Database) -> None:
     now = datetime.now(UTC)
     version = save_configuration(page_database, CONFIGURATION, now)
     evaluation: Mapping[str, Any] = {"provenance": "a jury", "steps": [], "call": "sample(5)", "sha256": ["0"]}
@@ -237,9 +225,7 @@ def test_rows_that_another_process_left_out_are_said_without_a_button(
 LABELED = "text,label\n" + "".join(f"Lecture {number} was moved to the afternoon.,safe\n" for number in range(4))
 
 
-def test_overnight_is_offered_where_it_is_allowed_possible_and_for_research_alone(
-    page_database: Database, open_page: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overnight_is_for_research(page_database: Database, open_page: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     """A site behind the Messages API; nothing answers there."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
@@ -267,9 +253,7 @@ def test_overnight_is_offered_where_it_is_allowed_possible_and_for_research_alon
     assert any("first round" in caption.value for caption in open_page("batches", batch=batch_id).caption)
 
 
-def test_what_is_ticked_is_signed_off_and_no_text_that_came_into_the_place_of_the_one_ticked(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_what_is_ticked_is_signed_off_and_not_what_took_its_place(open_page: Opener, page_database: Database) -> None:
     """Texts are settled in any order: in a full list one more moved those behind it by a place, under the ticks."""
     batch_id = batch(page_database, [f"text {row}" for row in range(60)], reach=Reach.LIST)
     late, *others = (waiting(page_database)[at] for at in (4, *range(4), *range(5, 60)))

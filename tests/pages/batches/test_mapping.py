@@ -48,9 +48,7 @@ def test_a_file_comes_in_alike_by_the_command_and_by_its_mapping_on_the_page(
     assert (found.accepted, found.rejected, len(rows)) == (accepted, 1, accepted)
 
 
-def test_the_first_rows_are_shown_as_they_will_be_read_and_a_mapping_that_does_not_fit_changes_nothing(
-    open_page: Opener,
-) -> None:
+def test_first_rows_are_shown_as_read_and_a_mapping_that_does_not_fit_changes_nothing(open_page: Opener) -> None:
     page = upload(open_page, b"id,text,label\n1,<b>a</b>\xe2\x80\xae day,unsafe\n2,[deleted],safe\n")
     preview = next(frame.value for frame in page.dataframe if "Status" in frame.value)
     assert [status.split(":")[0] for status in preview["Status"]] == ["accepted", "rejected"]

@@ -74,9 +74,7 @@ def test_stop_leaves_the_text_undecided(open_page: Opener, page_database: Databa
     assert "Stopped" in html_on(page.run()) and "Labeled" not in html_on(page)
 
 
-def test_what_stopped_a_text_is_said_and_it_can_be_tried_again(
-    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_text_is_retried(open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
     monkeypatch.setenv("SECOND_LOOK_BUDGET", "100000")
@@ -94,9 +92,7 @@ def test_what_stopped_a_text_is_said_and_it_can_be_tried_again(
         assert may_stop(press(page, "Try again"))
 
 
-def test_a_text_says_that_the_model_cannot_be_reached_and_what_it_states(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_a_text_says_that_the_model_is_away_and_what_it_states(open_page: Opener, page_database: Database) -> None:
     page = submit(open_page("screen"), "I have decided. I am going to end my life this weekend.")
     keep_fault(page_database, Fault.MODEL, system_clock(), down=True, cause="connection")
     beat(page_database, "one", "worker", system_clock())
@@ -105,9 +101,7 @@ def test_a_text_says_that_the_model_cannot_be_reached_and_what_it_states(
     assert "It is in the review queue" in said, "at once, whatever becomes of the model"
 
 
-def test_a_reply_goes_to_the_agents_with_its_text_is_shown_as_text_and_stored_as_a_files_row_is(
-    open_page: Opener, page_database: Database, tmp_path: Path
-) -> None:
+def test_a_reply_is_screened_shown_and_stored(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
     """The same columns, flags included, from the page and from a file."""
     reply = f"{INJECTED} \u202e<b>Yes</b>"
     page = submit(open_page("screen"), TEXT, reply)
@@ -127,9 +121,7 @@ def test_a_reply_goes_to_the_agents_with_its_text_is_shown_as_text_and_stored_as
     assert "&lt;b&gt;Yes&lt;/b&gt;" in again and "<b>Yes</b>" not in again
 
 
-def test_what_text_or_reply_hide_sends_them_to_a_person_and_says_why(
-    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_hides_is_escalated(open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECOND_LOOK_MAX_TEXT_CHARACTERS", "1000")
     context.settings.forget()
     for text, reply, found in (
@@ -179,9 +171,7 @@ def judged(page: AppTest) -> list[str]:
     return re.findall(r'class="sl-turn judged"><h4>([^<]*)', html_on(page))
 
 
-def test_a_conversation_is_shown_as_a_thread_while_it_is_screened_and_afterwards(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_a_conversation_is_a_thread_while_screened_and_afterwards(open_page: Opener, page_database: Database) -> None:
     page = conversing(open_page("screen"))
     messages = json.dumps([{"role": role, "content": "Hi"} for role in ("user", "bot", "user")])
     named: tuple[Any, ...] = ("Anna: hello\nBen: hi\nAnna: bye", "Anna=user, Ben=assistant")

@@ -21,9 +21,7 @@ from tests.pages.conftest import Opener
 from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, register, take
 
 
-def test_figures_have_cases_and_reasons_and_the_matrix_is_logged_and_for_researchers_alone(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_figures_have_cases_and_the_matrix_is_for_researchers_alone(open_page: Opener, page_database: Database) -> None:
     """Two reviewers read five cases: they agree on four, now on unsafe and now on safe, and differ on one."""
     db = page_database
     register(db, ANN, BO)

@@ -24,15 +24,7 @@ from tests.pages.conftest import Opener, choose_rows, html_on, in_address, press
 from tests.storage.batch_of import LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
 from tests.storage.inbox_cases import ADMIN, ANN
 
-TEXTS = [
-    "a quiet day",
-    "write to me@example.org",
-    "so tired of it",
-    "=cmd",
-    "nothing",
-    "bread recipes",
-    "![x](http://x)",
-]
+TEXTS = ["a quiet day", "write to me@example.org", "so tired of it", "=cmd", "nothing", "bread", "![x](http://x)"]
 REFERENCES = "SUUSUS-U"
 OUTCOMES = (*[Outcome.SAFE] * 3, *[Outcome.UNSAFE] * 2, Outcome.HUMAN_REVIEW, Outcome.SAFE)
 EVERY = [f"p{row}" for row in range(1, 9)]
@@ -52,9 +44,7 @@ def ids(page: AppTest) -> list[str]:
     return [str(one) for one in page.dataframe[-1].value["ID"]] if page.dataframe else []
 
 
-def test_the_matrix_counts_with_intervals_and_every_number_opens_as_many_cases(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_the_matrix_counts_and_every_number_opens_as_many_cases(open_page: Opener, page_database: Database) -> None:
     batch_id, _ = decided(page_database)
     begun = open_page("errors", batch=batch(page_database, TEXTS[:4], references="SSUU")).table[0].value.to_string()
     assert "not yet" in begun and "0.0%" not in begun, "nothing of it was screened"
@@ -72,9 +62,7 @@ def test_the_matrix_counts_with_intervals_and_every_number_opens_as_many_cases(
         assert len(ids(open_page("results", **asked))) == int(count), link
 
 
-def test_cases_are_listed_with_what_became_of_them_and_narrowed_by_the_address_and_by_filters(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_cases_are_listed_and_narrowed_by_address_and_by_filters(open_page: Opener, page_database: Database) -> None:
     batch_id, _ = decided(page_database)
     page = open_page("results", batch=batch_id, way="worker:safe")
     assert ids(page) == ["p1", "p2", "p3", "p7"]
@@ -91,9 +79,7 @@ def test_cases_are_listed_with_what_became_of_them_and_narrowed_by_the_address_a
     assert ids(open_page("results", batch=batch_id, way="<b>:no label", sort="calls"))[-1] == "p8"
 
 
-def test_who_may_not_see_outcomes_gets_the_page_without_them(
-    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outcomes_are_not_for_all(open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     batch_id, (case_id, *_) = decided(page_database)
     for who in (ANN, ADMIN):
         monkeypatch.setattr(context, "actor", lambda who=who: who)
@@ -104,9 +90,7 @@ def test_who_may_not_see_outcomes_gets_the_page_without_them(
         assert {box.key for box in page.selectbox} == {"results_batch", "filter_sort"}
 
 
-def test_a_case_is_read_with_the_next_and_the_one_before_and_shows_its_text_alone_while_it_is_hidden(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_a_case_is_read_with_its_neighbors_and_alone_where_hidden(open_page: Opener, page_database: Database) -> None:
     batch_id, case_ids = decided(page_database)
     page = open_page("results", batch=batch_id, outcome="safe", case=case_ids[0])
     assert TEXTS[0] in html_on(page) and "1 of 4" in words_on(page)
@@ -121,13 +105,11 @@ def test_a_case_is_read_with_the_next_and_the_one_before_and_shows_its_text_alon
     assert "case" not in page.query_params
     choose_hiding(page_database, LOCAL_USER.at(NOW), hide=True)
     page = open_page("results", batch=batch_id, case=case_ids[5])
-    assert "bread recipes" in html_on(page) and not [one for one in page.markdown if "outcome **" in one.value]
+    assert "bread" in html_on(page) and not [one for one in page.markdown if "outcome **" in one.value]
     assert not [button for button in page.button if str(button.key).startswith("tag_")]
 
 
-def test_a_cell_in_the_address_opens_its_cases_and_their_texts_by_choice_masked_and_logged_once(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_a_cell_opens_its_cases_and_their_texts_masked_and_logged(open_page: Opener, page_database: Database) -> None:
     """Without a batch it is of the newest one."""
     decided(page_database)
     page = open_page("errors", cell="unsafe.safe")
@@ -140,9 +122,7 @@ def test_a_cell_in_the_address_opens_its_cases_and_their_texts_by_choice_masked_
     assert len(viewed) == 2 and not any("write" in one.details for one in viewed)
 
 
-def test_cases_in_review_are_counted_and_listed_and_hidden_from_the_list_by_the_switch(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_cases_in_review_are_counted_and_hidden_by_the_switch_alone(open_page: Opener, page_database: Database) -> None:
     batch_id = batch(page_database, TEXTS[:4], references="SSUU", audit_rate=1.0)
     for case_id in waiting(page_database):
         decide(page_database, case_id, Outcome.SAFE)
@@ -158,9 +138,7 @@ def test_cases_in_review_are_counted_and_listed_and_hidden_from_the_list_by_the_
     assert page.run().toggle(key="hide_in_review").value is False
 
 
-def test_a_filter_or_a_page_that_is_gone_leads_from_the_second_page_to_the_first(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_a_filter_or_a_page_that_is_gone_leads_to_the_first_page(open_page: Opener, page_database: Database) -> None:
     """A cell of two pages; agents were in two minds about three of its cases."""
     batch_id = batch(page_database, [f"text {number}" for number in range(30)], references="U" * 30)
     for number, case_id in enumerate(waiting(page_database)):
@@ -176,9 +154,7 @@ def test_a_filter_or_a_page_that_is_gone_leads_from_the_second_page_to_the_first
     assert list(page.dataframe[1].value["Row"]) == [1, 11]
 
 
-def test_one_chosen_or_all_cases_of_a_cell_are_sent_with_as_many_controls(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_one_or_all_cases_of_a_cell_are_sent_with_as_many_controls(open_page: Opener, page_database: Database) -> None:
     """Of four missed and four right two are chosen, then all are sent; the controls that are left are the other two.
     A single one may be reviewed at once.
     """

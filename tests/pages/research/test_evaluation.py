@@ -1,10 +1,12 @@
-"""The evaluation page: numbers are the experiment's, undefined is said, and the sliders replay at once."""
+"""Evaluation and label errors: figures are the experiment's; planted labels come to the top and are corrected."""
 
+import csv
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sqlalchemy import func, select, update
 from streamlit.testing.v1 import AppTest
@@ -12,29 +14,39 @@ from streamlit.testing.v1 import AppTest
 from commands.__main__ import main
 from jobs import evaluating
 from jobs.evaluating import experiment
+from jobs.label_noise import controls, count_corrected_labels, measure_corrected, order_labels
 from jobs.process import system_clock
 from pages.research.evaluation_view import results_frame, what_if_figures
 from pages.research.figures import histogram
-from screening.evaluation.experiments import Condition, WhatIf
+from pages.ui.downloads import CORRECTED_LABELS, as_data_card, export
+from screening.evaluation.experiments import Condition
+from screening.evaluation.label_errors import Ranking
 from screening.evaluation.metrics import Metrics
 from screening.evaluation.recording import read_draws
-from screening.evaluation.replay import OUTCOMES
 from screening.evaluation.tables import ResultsTable
 from screening.labels import Label, Outcome
-from screening.review.actors import LOCAL_USER
+from screening.review.actors import LOCAL_USER, Role
 from screening.review.policy import Forbidden
+from screening.review.review_form import ReviewLabel
 from storage.batches.batches import list_batches
+from storage.clock import new_id
 from storage.database import Database
 from storage.research.cells import confusions
-from storage.research.recordings import guards_in, recorded_batch
+from storage.research.corrected_labels import export_corrected_labels, ledger
+from storage.research.recordings import RecordedBatch, guards_in, recorded_batch
 from storage.research.standing import batch_now
+from storage.review.adjudication import amend
+from storage.review.claims import claim
+from storage.review.erasure import By, Selection, erase
+from storage.review.reviews import submit_review, take_back
 from storage.review.worklist import request_second_looks
-from storage.schema import cases, node_runs, screenings
+from storage.schema import adjudications, cases, inbox_entries, node_runs, reviews, screenings, unblindings
+from storage.visibility import choose_hiding
 from tests.databases import write
 from tests.pages.conftest import Opener, restart
 from tests.pages.researched import SAMPLE, asked, review, sample_rows, screened
 from tests.storage.batch_of import batch, decide, waiting
-from tests.storage.inbox_cases import ANN, RESEARCHER, SENIOR, register
+from tests.storage.inbox_cases import ANN, RESEARCHER, SENIOR, form, person, register
 
 TURNED = "s901,Does anyone have notes from \u202eTuesday's biology lecture?,,safe,school\n".encode()
 
@@ -44,16 +56,14 @@ def batch_id(page_database: Database) -> str:
     return screened(page_database, sample_rows(every=4))
 
 
-def open_tab(app: AppTest, tab: str) -> AppTest:
-    app.session_state["evaluation_tab"] = tab
+def open_tab(app: AppTest, tab: str, of: str = "evaluation") -> AppTest:
+    app.session_state[f"{of}_tab"] = tab
     app.run()
     assert not app.exception and not app.error, (tab, app.exception)
     return app
 
 
-def test_the_table_holds_the_ten_conditions_ours_and_the_batch_s_own_for_those_who_may_see_it(
-    page_database: Database, batch_id: str
-) -> None:
+def test_the_table_holds_all_conditions_for_those_who_may_see_it(page_database: Database, batch_id: str) -> None:
     """The same for everybody and also once its cases are reviewed."""
     ask = asked(page_database, batch_id)
     found = evaluating.evaluate_batch(page_database, ask)
@@ -72,9 +82,7 @@ def test_the_table_holds_the_ten_conditions_ours_and_the_batch_s_own_for_those_w
     assert found.results == of_another.results == reviewed.results
 
 
-def test_paid_calls_are_one_number_also_where_a_batch_went_past_the_first_hopeless_draw(
-    page_database: Database, batch_id: str
-) -> None:
+def test_paid_calls_are_one_number_also_past_the_first_hopeless_draw(page_database: Database, batch_id: str) -> None:
     """What the batch did counts all that was paid; its rule replayed counts to the first hopeless draw."""
     ask = asked(page_database, batch_id)
     found = evaluating.evaluate_batch(page_database, ask)
@@ -87,20 +95,8 @@ def test_paid_calls_are_one_number_also_where_a_batch_went_past_the_first_hopele
     replayed = drawn.drawn.measure(drawn.own)[0].metrics.calls
     assert replayed is not None and replayed < paid
 
-    def safe(confirm: bool) -> int:
-        trial = WhatIf(
-            safe_given_unsafe=0.001, other_errors=0.025, budget=100, abstentions_go_on=False, confirm_safe=confirm
-        )
-        measured, told = drawn.drawn.measure(Condition(name="x", pipeline=trial.pipeline()))
-        assert not measured.unsettled
-        return int((told.outcome == OUTCOMES.index(Outcome.SAFE)).sum())
 
-    assert 0 < safe(True) <= safe(False), "confirming safe makes no more texts safe"
-
-
-def test_where_few_draws_were_recorded_there_are_limits_and_no_comparison(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_where_few_draws_were_recorded_there_are_limits(open_page: Opener, page_database: Database) -> None:
     batch(page_database, ["a quiet day", "a long walk", "a late train", "an early night"], references="SUSU")
     for case_id in waiting(page_database):
         decide(page_database, case_id)
@@ -115,9 +111,7 @@ def test_where_few_draws_were_recorded_there_are_limits_and_no_comparison(
     assert "n = 4" in " ".join(app.dataframe[0].value.astype(str).to_numpy().ravel())
 
 
-def test_the_missing_draws_alone_are_asked_for_with_the_batch_s_own_file(
-    page_database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_draws_are_paid(page_database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The file of the page, and the command that it names, on the file that was uploaded."""
     batch_id = screened(page_database, sample_rows(every=16))
     source, draws, whole = tmp_path / "rows.csv", tmp_path / "draws.jsonl", tmp_path / "all.jsonl"
@@ -189,9 +183,7 @@ def test_what_every_condition_missed_is_listed_and_read(open_page: Opener, page_
 
 
 @pytest.mark.usefixtures("batch_id")
-def test_a_large_batch_is_computed_beside_the_server_with_the_same_figures(
-    open_page: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_batch_has_the_same_figures_computed_beside(open_page: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     here = open_page("evaluation").dataframe[0].value
     restart()
     monkeypatch.setattr("pages.ui.compute.AT_ONCE", 0)
@@ -201,18 +193,14 @@ def test_a_large_batch_is_computed_beside_the_server_with_the_same_figures(
 
 
 @pytest.mark.usefixtures("batch_id")
-def test_what_cannot_be_computed_is_told(
-    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_figure_is_told(open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pages.ui.compute.AT_ONCE", 0)
     write(page_database, update(node_runs).values(draws="x"))  # no code that this version knows
     app = open_page("evaluation")
     assert not app.exception and not app.info and not app.dataframe and "ValueError" in app.error[0].value
 
 
-def test_of_more_texts_than_draws_are_made_for_each_figure_is_that_of_an_independent_count(
-    page_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_figure_is_that_of_an_independent_count(page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the record settles, and what it leaves open, by a plain loop."""
     monkeypatch.setattr(evaluating, "MOST_EXTENDED", 119)
     batch_id = screened(page_database, sample_rows(), audit_rate=0.0)
@@ -292,3 +280,160 @@ def test_nothing_that_people_do_changes_what_the_ai_did(
     every = db.values(select(cases.c.id).where(cases.c.batch_id == batch.id))
     assert request_second_looks(db, RESEARCHER.at(system_clock()), every).opened > 30
     assert seen() == before
+
+
+PLANTED = SAMPLE.with_name("sample_planted_labels.csv")
+REVIEWER = person("ann", Role.REVIEWER, Role.SENIOR)
+
+
+def planted() -> dict[str, str]:
+    with PLANTED.open(encoding="utf-8", newline="") as file:
+        return {row["id"]: row["right_label"] for row in csv.DictReader(file)}
+
+
+def recorded(db: Database, every: int = 1) -> RecordedBatch:
+    register(db, REVIEWER)
+    return recorded_batch(db, LOCAL_USER, screened(db, sample_rows(every), audit_rate=0.0))
+
+
+def labeled(found: RecordedBatch, label: Label) -> list[str]:
+    return [case_id for case_id, item in zip(found.case_ids, found.items, strict=True) if item.reference is label]
+
+
+def rate(db: Database, case_id: str, label: str) -> None:
+    now = system_clock()
+    held = claim(db, REVIEWER.at(now), case_id)
+    submit_review(db, REVIEWER.at(now), case_id, held.token, form(label), new_id(now))
+
+
+def send_and_rate(db: Database, *case_ids: str) -> None:
+    """A reviewer calls each of them safe."""
+    request_second_looks(db, LOCAL_USER.at(system_clock()), case_ids)
+    for case_id in case_ids:
+        rate(db, case_id, "safe")
+
+
+def test_controls_are_drawn_from_all_behind_the_first_and_with_a_known_probability() -> None:
+    free = np.array([0, 1, 2, 4, 5, 6, 8, 9, 10, 11])
+    mixed, chance = controls(free, 4, "seed")
+    assert len(mixed) == len(set(mixed)) == 4 and set(mixed) <= {5, 6, 8, 9, 10, 11}, "neither picked nor waiting"
+    assert chance == 4 / 6 and controls(free, 4, "seed") != controls(free, 4, "another seed")
+    assert controls(free[:4], 4, "seed") == ((), 0.0)
+
+
+def test_planted_labels_come_first_and_are_corrected_everywhere(open_page: Opener, page_database: Database) -> None:
+    """The top of each ranking holds what is planted. All planted as unsafe is read as safe, and one more that is."""
+    db, batch = page_database, recorded(page_database)
+    for ranking in Ranking:
+        _, order = order_labels(db, asked(db, batch.batch_id), ranking)
+        looks = [order.at(place) for place in range(len(order.cases))]
+        places = {batch.items[look.case].id: place for place, look in enumerate(looks)}
+        beyond = {identity for identity in planted() if places[identity] >= 12}
+        assert beyond <= {"s097"}, places  # a quotation: the agents mostly escalate it, and that takes neither side
+        assert all(looks[places[identity]].suggested == right for identity, right in planted().items())
+    wrong = [identity for identity, right in planted().items() if right == "safe"]
+    case_ids = {item.id: case_id for case_id, item in zip(batch.case_ids, batch.items, strict=True)}
+    fixed = [case_ids[identity] for identity in wrong]
+    send_and_rate(db, *fixed, next(case_id for case_id in labeled(batch, Label.SAFE) if case_id not in fixed))
+    ask, many = asked(db, batch.batch_id), len(wrong)
+    before, first, after = (count_corrected_labels(db, ask, version) for version in (0, 1, None))
+    assert [kinds["changed"][0] for _, _, kinds in (before, first, after)] == [0, 1, many]
+    assert (after[1], after[2]["reviewed"][0]) == (many, many + 1), "each by one reviewer alone"
+    by = LOCAL_USER.at(system_clock())
+    rows = export_corrected_labels(db, by, batch.batch_id, "key", with_text=False)
+    lines = [json.loads(line) for line in export(CORRECTED_LABELS, rows, "jsonl")]
+    assert len(lines) == 120 and all(line["text"] is None for line in lines)
+    final = {line["id"]: (line["reference"], line["final_label"], line["final_source"]) for line in lines}
+    assert all(final[identity] == ("unsafe", "safe", "one reviewer") for identity in wrong)
+    assert "ann" not in json.dumps([line["reviews"] for line in lines])  # pseudonyms only
+    none, one = (
+        "".join(as_data_card(export_corrected_labels(db, by, batch.batch_id, "key", as_of=as_of))) for as_of in (0, 1)
+    )
+    assert "0 labels changed" in none and "1 label changed" in one and "120 texts" in one and "by 1 reviewer" in one
+    app = open_tab(open_page("label_noise"), "Label history", "labels")
+    history = app.dataframe[0].value
+    assert history["From"].tolist() == [*["unsafe"] * many, "safe"] and set(history["To"]) == {"safe"}
+    assert not history["Who"].isin(["ann"]).any() and history["Version"].tolist() == list(range(1, many + 2))
+    app.session_state["ledger_kind"] = 1  # what changed a label
+    assert len(app.run().dataframe[0].value) == many
+    open_tab(app, "Corrected data set", "labels")
+    app.session_state["corrected_kind"] = f"Label changed {many}, by one reviewer alone {many}"
+    assert len(app.run().dataframe[-1].value) == many
+    write(db, update(reviews).values(blind=True))  # as a reviewer's who sees no results
+    estimated = measure_corrected(db, asked(db, batch.batch_id))
+    assert (estimated.picked, estimated.drawn, estimated.texts) == (many + 1, 0, 120)
+    assert estimated.wrong.value is None and estimated.wrong.low >= many / 120 - 1e-9, "nothing was drawn at random"
+
+
+def test_what_is_sent_is_picked_or_drawn_and_comes_back_weighted_so(open_page: Opener, page_database: Database) -> None:
+    """From the page of label errors, and then a sample from that of the evaluation."""
+    db, batch = page_database, recorded(page_database, every=2)
+    app = open_page("label_noise")
+    listed = len(app.dataframe[0].value)
+    assert app.dataframe[0].value["Open"].str.startswith("/case?case=").all()
+    app.number_input[0].set_value(5).run()
+    app.button(key="send_labels").click().run()
+    entries = select(inbox_entries.c.case_id, inbox_entries.c.chance).where(inbox_entries.c.sent_as.is_not(None))
+    chances = {row.case_id: row.chance for row in db.rows(entries)}
+    assert len(app.run().dataframe[0].value) == listed - len(chances), "what waits for a review is not listed"
+    picked = {case_id for case_id, chance in chances.items() if chance is None}
+    (drawn,) = {chance for chance in chances.values() if chance}
+    assert len(picked) == 5 and 0.05 < drawn < 0.2
+    told = select(unblindings.c.case_id).where(unblindings.c.reviewer == LOCAL_USER.id)
+    assert picked <= set(db.values(told)), "the list told who sent them how they ended"
+    for case_id in chances:
+        rate(db, case_id, "safe")
+    assert not any(db.values(select(reviews.c.blind))), "nor is a review by who sees results blinded"
+    write(db, update(reviews).values(blind=True))  # as a reviewer's who sees no results
+    found = measure_corrected(db, asked(db, batch.batch_id))
+    assert found.picked >= 5 and found.drawn + found.picked == len(chances) and found.due > 0
+    app = open_page("evaluation")
+    app.selectbox(key="evaluation_labels").set_value("adjudicated").run()
+    assert not app.exception and len(app.dataframe[0].value) == len(found.rates["fnr"]) == 15
+    app.number_input(key="sample_size").set_value(20).run()
+    app.button(key="sample").click().run()
+    entries = select(inbox_entries.c.case_id, inbox_entries.c.chance).where(inbox_entries.c.chance.is_not(None))
+    sample = {row.case_id: row.chance for row in db.rows(entries) if row.case_id not in chances}
+    assert len(sample) == 20 and min(sample.values()) > 0
+    waits = measure_corrected(db, asked(db, batch.batch_id))
+    assert (waits.waiting, waits.drawn, waits.free) == (20, found.drawn, found.free - 20)
+    unsafe = labeled(batch, Label.UNSAFE)
+    for case_id in sample:
+        rate(db, case_id, "unsafe" if case_id in unsafe else "safe")
+    write(db, update(reviews).values(blind=True))
+    after = measure_corrected(db, asked(db, batch.batch_id))
+    assert (after.waiting, after.drawn) == (0, found.drawn + 20)
+    assert after.wrong.width < found.wrong.width and after.wrong.low is not None
+
+
+def test_what_is_taken_back_reopened_or_erased_changes_each_page(open_page: Opener, page_database: Database) -> None:
+    db, found = page_database, recorded(page_database, every=10)
+    case_id = labeled(found, Label.UNSAFE)[0]
+    name = f"'{found.items[found.case_ids.index(case_id)].id}'"
+    send_and_rate(db, case_id)
+    app = open_tab(open_page("label_noise"), "Corrected data set", "labels")
+    assert "Label changed 1, by one reviewer alone 1" in app.button_group[-1].options
+    given, now = db.value(select(reviews.c.id)), system_clock()
+    again = take_back(db, REVIEWER.at(now), case_id, given)
+    submit_review(db, REVIEWER.at(now), case_id, again.token, form("unsafe"), new_id(now))
+    assert app.run().button_group[-1].options[:2] == ["Final label 1", "Label changed 0, by one reviewer alone 0"]
+    by, other = LOCAL_USER.at(system_clock()), replace(LOCAL_USER, id="eve").at(system_clock())
+    last = max(db.values(select(adjudications.c.version)))
+    amend(db, by, case_id, ReviewLabel.UNSAFE, "what she wrote of her sister", last)
+
+    def shown(tab: str) -> str:
+        return str(open_tab(open_page("label_noise"), tab, "labels").dataframe[-1].value.to_dict())
+
+    def listed() -> set[str]:
+        return {entry.case_id for entry in ledger(db, other, found.batch_id, "key")[0]}
+
+    assert name in shown("Label history") and "her sister" in shown("Label history") and listed() == {case_id}
+    write(db, update(inbox_entries).values(closed_at=None))
+    assert listed() == set(), "by who has not reviewed it"
+    choose_hiding(db, other, hide=False)
+    assert listed() == {case_id}
+    assert db.value(select(unblindings.c.case_id).where(unblindings.c.reviewer == "eve")) == case_id
+    write(db, update(inbox_entries).values(closed_at=system_clock()))
+    erase(db, by, Selection(by=By.CASE, value=case_id), "asked for")
+    for tab in ("Possible label errors", "Label history"):
+        assert name not in shown(tab) and "her sister" not in shown(tab)

@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from pages.research import claims, claims_today, reports
 from pages.research.claims import Verified, missed_sequence, missed_words, one_look_words, verify
 from pages.ui import context
-from screening.evaluation.audit import AuditCase, Standing, Stratum, binding_of, recognized_share
+from screening.evaluation.audit import AuditCase, Standing, binding_of, recognized_share
 from screening.evaluation.metrics import Proportion
 from screening.evaluation.monitoring import upper_limits
 from screening.labels import Label, Outcome
@@ -181,18 +181,6 @@ def test_bounds_for_reviewers_who_miss_some_and_for_the_last_90_days() -> None:
     assert verified().first_reviews == (0, 0) and [each[1:] for each in verified().ranges] == [(None, None)] * 5
 
 
-def test_the_planner_says_what_so_many_reviews_buy_and_where_they_buy_nothing() -> None:
-    def said(cases: int, read: int) -> str:
-        counts = {"cases": cases, "selected": read, "read": read, "unsafe": 0}
-        stratum = Stratum(name="a", outcome=Outcome.SAFE, probability=0.3, **counts)
-        return claims.review_words(replace(verified(), strata=(stratum,) if cases else ()), 12)
-
-    # 312 in place of 300, no miss; 1 - (1 - 0.05 ** (1 / 660)) / (1 - 0.05 ** (1 / 300))
-    assert re.findall(r"\d+%|9\.9", said(1000, 300)) == ["4%", "54%"], "told every day, the bound would be many looks"
-    assert "hardly falls" in said(10**6, 5_400)
-    assert "%" not in said(300, 300) and "%" not in said(0, 0)
-
-
 def test_the_report_leads_with_the_missed_has_every_item_that_applies_and_escapes_what_it_shows() -> None:
     unread = (audited(Outcome.SAFE, None, coin=0.5).case, 570)
     given = sample(*[FINE] * 29, replace(FINE, read_at=AT + timedelta(hours=3)), others=(unread,), without_audit=7)
@@ -231,7 +219,7 @@ def _flow(page: AppTest) -> dict[str, int]:
     return {row["Cases"]: row["n"] for row in page.dataframe[0].value.to_dict("records")}
 
 
-def test_the_page_leads_with_what_is_missed_opens_its_reviews_and_marks_evidence_about_other_settings_as_stale(
+def test_the_page_leads_with_misses(
     open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECOND_LOOK_PRESET", "recommended")  # what the batch is screened with
@@ -266,9 +254,7 @@ def test_the_page_leads_with_what_is_missed_opens_its_reviews_and_marks_evidence
     assert sum(severe.values()) == sum(each.read_at is not None for each in audit) > 0
 
 
-def test_the_counts_of_the_flow_are_everybody_s_open_their_cases_and_hide_what_waits(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_counts_of_the_flow_open_their_cases_and_hide_what_waits(open_page: Opener, page_database: Database) -> None:
     screened(page_database, sample_rows(every=4), audit_rate=0.5)
     (of,) = reliability.measured_configurations(page_database, LOCAL_USER)
     asked = (of.version, PLAN, AT.date())

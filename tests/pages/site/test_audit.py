@@ -14,9 +14,7 @@ from tests.pages.conftest import Opener
 from tests.storage.inbox_cases import NOW
 
 
-def test_events_come_newest_first_in_pages_and_a_change_or_a_cut_is_found(
-    open_page: Opener, page_database: Database
-) -> None:
+def test_events_come_newest_first_and_a_change_or_a_cut_is_found(open_page: Opener, page_database: Database) -> None:
     for version in range(59):
         change(page_database, LOCAL_USER.at(NOW), SiteSettings(lease_minutes=version + 1), version)
     stop(page_database, LOCAL_USER.at(NOW))

@@ -6,15 +6,13 @@ from datetime import timedelta
 import pytest
 
 from pages.research.claims_today import MISSED, agreement_words, first_look_words, missed_words
-from pages.site.health import agents_words, status_lines
+from pages.site.health import status_lines
 from pages.ui import context
 from screening.evaluation.agreement import Coefficient
 from screening.evaluation.metrics import Proportion
 from screening.labels import Outcome
-from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER, Role
 from screening.review.triage import Priority
-from screening.settings import Settings
 from storage.database import Database
 from storage.review.queue import counts
 from storage.review.reports import PriorityShift
@@ -39,9 +37,7 @@ def test_it_says_so_no_longer_once_somebody_is_told_of_p0(open_page: Opener, pag
     assert "have failed" in open_page().error[0].value
 
 
-def test_the_first_page_shows_what_is_urgent_and_overdue_and_each_claim_to_those_who_may_open_its_page(
-    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_shows_what_is_urgent(open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cases came in a year ago: all are overdue."""
     batch(page_database, ["a quiet day", "a long walk", "I will kill myself tonight"])
     for case_id in waiting(page_database):
@@ -84,12 +80,3 @@ def test_a_claim_has_its_interval_and_its_n() -> None:
     undefined = Coefficient(name="α", value=None, cases=0, reason="nobody read twice")
     assert agreement_words((undefined, 0))[1:] == ("not yet", "nobody read twice")
     assert missed_words(None)[1] == "not yet"
-
-
-def test_every_model_of_the_pipeline_is_named() -> None:
-    pipeline = preset("recommended")
-    first, *others = pipeline.nodes
-    other = pipeline.model_copy(update={"nodes": (first.model_copy(update={"model": "b"}), *others)})
-    assert agents_words(Settings(sampler="simulated"), other) == "Keyword script (demo mode)"
-    real = Settings(sampler="anthropic", model="a", anthropic_api_key="k")
-    assert (agents_words(real, pipeline), agents_words(real, other)) == ("AI model a", "AI models b, a")
