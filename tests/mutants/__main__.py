@@ -70,7 +70,7 @@ MODULES = {
     "storage/research/corrected_labels.py": [f"{STORAGE}/research/test_corrected_labels.py"],
     "storage/review/inbox.py": [f"{STORAGE}/review/test_claims.py"],
     "storage/review/claims.py": [f"{STORAGE}/review/test_claims.py"],
-    "storage/review/worklist.py": [f"{STORAGE}/review/test_worklist.py"],
+    "storage/review/worklist.py": [f"{STORAGE}/review/test_triage.py"],
     "storage/batches/screenings.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("screenings", "unscreened")],
     "storage/review/adjudication.py": [f"{STORAGE}/review/test_adjudication.py"],
     "storage/review/reviews.py": [f"{STORAGE}/review/test_reviews.py"],
