@@ -144,7 +144,7 @@ def test_only_an_urgent_case_in_ones_own_hands_is_opened_at_once(db: Database, p
     (case_id,) = fill(db, [priority])
     claim = take(db, SENIOR)
     over = claim.expires_at - NOW
-    for who, at, open_at_once in ((SENIOR, NOW - NOW, False), (BOTH, NOW - NOW, True), (SENIOR, over, True)):
+    for who, at, open_at_once in ((SENIOR, timedelta(), False), (BOTH, timedelta(), True), (SENIOR, over, True)):
         with pytest.raises(NotYetRated):
             served(db, who, case_id, at=at, open_at_once=open_at_once)
     if priority is Priority.P0:

@@ -2,6 +2,8 @@
 reviewer. What a shift did and leaves.
 """
 
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from screening.review.actors import Actor
 from screening.review.policy import Forbidden
 from screening.review.review_form import Disposition
 from screening.review.triage import Priority
+from storage import schema
 from storage.database import Database
 from storage.review import claims, follow_ups
 from storage.review.evidence import reveal_text
@@ -22,7 +25,7 @@ from storage.review.worklist import request_second_looks
 from storage.schema import accounts, audit_events, cases, unblindings
 from tests.databases import write
 from tests.storage.inbox_cases import blind, fill, form, put, read, register, rows, site, take
-from tests.storage.people import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, later
+from tests.storage.people import ADMIN, ANN, BO, CY, MINUTE, NOW, PEOPLE, RESEARCHER, SENIOR, later
 
 
 def ask(db: Database, who: Actor, disposition: str, review_id: str = "a") -> str:
@@ -43,16 +46,22 @@ def urgent(db: Database, *people: Actor, second_review_rate: float = 1.0) -> Any
     return one
 
 
-def test_it_is_opened_with_its_reviewer_and_the_time_of_its_own(db: Database) -> None:
-    site(db, ANN, SENIOR)
-    hours = {"contact_now": 60, "care_team": 1440, "protective_services": 1440, "monitor": None}
-    for letter, (disposition, minutes) in zip("abcd", hours.items(), strict=True):
-        fill(db)
-        case_id = ask(db, ANN, disposition, letter)
-        due = [] if minutes is None else [(disposition, "ann", "Ann", later(minutes))]
-        for who in (ANN, SENIOR):
-            found = [one for one in follow_ups.open_ones(db, who.at(NOW)).shown if one.case_id == case_id]
-            assert [(one.disposition, one.who, one.who_name, one.due_at) for one in found] == due
+SCRIPTS = tomllib.loads((Path(__file__).parent / "follow_ups.toml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_what_is_asked_for_is_with_whoever_asked_and_has_a_time_of_its_own(db: Database, script: str) -> None:
+    steps = [step.split() for step in script.split(", ")]
+    site(db, *{PEOPLE[name] for name, *_ in steps}, second_review_rate=1.0, follow_up_minutes=(30, 90))
+    (case_id,) = fill(db, [Priority.P0])
+    for number, (name, label, disposition) in enumerate(steps, start=1):
+        by, filled = PEOPLE[name].at(later(number)), form(label, 5, disposition=disposition)
+        if name in [before for before, *_ in steps[: number - 1]]:
+            revise(db, by, case_id, filled, "thought again", f"{number}" * 32)
+        else:
+            read(db, by.actor, filled, f"{number}", by.now)
+    found = sorted((one.due_at, one.disposition, one.who) for one in rows(db, schema.follow_ups))
+    assert [f"{what} {who} {(due - NOW) // MINUTE}" for due, what, who in found] == SCRIPTS[script]
 
 
 @pytest.mark.parametrize("gone", [{"active": False}, {"roles": ["admin", "researcher"]}])
@@ -113,20 +122,13 @@ def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> Non
 
 
 def test_each_disposition_has_one_open_and_another_once_that_was_closed(db: Database) -> None:
-    """By whoever read the case; taking the disposition back closes nothing."""
-    site(db, ANN)
-    fill(db)
-    case_id = ask(db, ANN, "protective_services")
-    for letter, disposition in (("b", "contact_now"), ("c", "monitor"), ("d", "contact_now")):
-        revise(db, ANN.at(NOW), case_id, form("unsafe", 5, disposition=disposition), "thought again", letter * 32)
-        soon, safeguarding = follow_ups.open_ones(db, ANN.at(NOW)).shown
-        assert (soon.disposition, safeguarding.disposition) == (For.CONTACT_NOW, For.PROTECTIVE_SERVICES)
-    follow_ups.close(db, ANN.at(later(1)), soon.id, How.DONE, " told the team ")
-    assert follow_ups.open_ones(db, ANN.at(NOW)).shown == [safeguarding]
-    asked: list[Disposition | For] = [Disposition.MONITOR, *[Disposition.CONTACT_NOW] * 2]
-    asked += [Disposition.PROTECTIVE_SERVICES, For.SECOND_REVIEW, For.SECOND_REVIEW]
+    one, safeguarding = urgent(db, ANN, second_review_rate=0.0), Disposition.PROTECTIVE_SERVICES
+    follow_ups.close(db, ANN.at(later(1)), one.id, How.DONE, " told the team ")
+    asked: list[Disposition | For] = [safeguarding, Disposition.MONITOR, *[Disposition.CONTACT_NOW] * 2]
     with db.write() as conn:
-        opened = [follow_ups.open_follow_up(conn, ANN.at(later(2)), case_id, what) for what in asked]
+        for minute, whats in ((0, asked[:1]), (2, [*asked[1:], safeguarding, *[For.SECOND_REVIEW] * 2])):
+            by = ANN.at(later(minute))
+            opened = [follow_ups.open_follow_up(conn, by, one.case_id, what) for what in whats]
     assert opened == [False, True, False, False, True, False]
     found = follow_ups.open_ones(db, ANN.at(NOW)).shown
     assert [(one.disposition, one.opened_at, one.due_at) for one in found] == [
@@ -134,35 +136,9 @@ def test_each_disposition_has_one_open_and_another_once_that_was_closed(db: Data
         (For.SECOND_REVIEW, later(2), later(62)),
         (For.PROTECTIVE_SERVICES, NOW, later(1440)),
     ]
-    (ended,) = follow_ups.closed_ones(db, ANN, case_id)
+    (ended,) = follow_ups.closed_ones(db, ANN, one.case_id)
     assert (ended.disposition, ended.opened_at, ended.due_at) == (For.CONTACT_NOW, NOW, later(60))
     assert (ended.closed_at, ended.closed_by, ended.how, ended.note) == (later(1), "ann", How.DONE, "told the team")
-
-
-def test_what_a_second_reviewer_calls_urgent_is_with_them_within_its_hour(db: Database) -> None:
-    site(db, ANN, BO, second_review_rate=1.0)
-    fill(db)
-    ask(db, ANN, "protective_services")
-    ask(db, BO, "contact_now", "b")
-    for who, asked, minutes in ((ANN, For.PROTECTIVE_SERVICES, 1440), (BO, For.CONTACT_NOW, 60)):
-        (own,) = (one for one in follow_ups.open_ones(db, who.at(NOW)).shown if one.who == who.id)
-        assert (own.disposition, own.due_at) == (asked, later(minutes))
-
-
-def test_a_review_of_safe_by_one_alone_hides_nothing_that_is_asked_for_with_it_or_after_it(db: Database) -> None:
-    """A P0 case where nobody else could read: its wait for another reviewer and the safeguarding are two things, and
-    the first is kept in sight as long as what is urgent.
-    """
-    site(db, ANN, follow_up_minutes=(30, 90))
-    (case_id,) = fill(db, [Priority.P0])
-    read(db, ANN, form("safe", 5, disposition="protective_services"), "a")
-    revise(db, ANN.at(later(1)), case_id, form("unsafe", 5, disposition="contact_now"), "saw the plan", "b" * 32)
-    found = follow_ups.open_ones(db, ANN.at(NOW)).shown
-    assert [(one.disposition, one.due_at) for one in found] == [
-        (For.SECOND_REVIEW, later(30)),
-        (For.CONTACT_NOW, later(31)),
-        (For.PROTECTIVE_SERVICES, later(90)),
-    ]
 
 
 def test_seniors_see_the_earliest_due_first_with_where_to_act_and_what_is_late(db: Database) -> None:
@@ -173,10 +149,10 @@ def test_seniors_see_the_earliest_due_first_with_where_to_act_and_what_is_late(d
     for letter, disposition in zip("abc", ("protective_services", "contact_now", "contact_now"), strict=True):
         ask(db, ANN, disposition, letter)
     found = follow_ups.open_ones(db, SENIOR.at(NOW))
-    assert [(one.case_id, one.where_to_act, one.external_id) for one in found.shown] == [
-        (ids[1], "ward 3", "post-2"),
-        (ids[2], None, "post-3"),
-        (ids[0], None, "post-1"),
+    assert [(one.case_id, one.where_to_act, one.external_id, one.who_name) for one in found.shown] == [
+        (ids[1], "ward 3", "post-2", "Ann"),
+        (ids[2], None, "post-3", "Ann"),
+        (ids[0], None, "post-1", "Ann"),
     ]
     for minutes, late in ((59, 0), (60, 2), (1440, 3)):
         for who, others in ((BO, (3, late)), (SENIOR, (0, 0))):
