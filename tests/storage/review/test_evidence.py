@@ -4,9 +4,12 @@ were; the same person's other texts are beside it, only where the file's column 
 counted; a break starts that again.
 """
 
+import tomllib
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 import pytest
 from sqlalchemy import insert, select, update
@@ -28,8 +31,8 @@ from storage.schema import batches, case_errors, cases, unblindings
 from storage.settings_store import SiteSettings, change
 from storage.visibility import NotYetRated, Unread, reveal, see_reviews
 from tests.databases import write
-from tests.storage.inbox_cases import blind, entry, fill, form, play, put, register, rows, take
-from tests.storage.people import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, later, person
+from tests.storage.inbox_cases import blind, entry, fill, form, play, put, read, register, rows, take
+from tests.storage.people import ADMIN, ANN, BO, CY, MINUTE, NOW, PEOPLE, RESEARCHER, SENIOR, later, person
 from tests.storage.statements import plan, statements
 
 EVERYTHING = person("eve", *Role)
@@ -58,9 +61,13 @@ def kept(db: Database) -> list[tuple[str, bool]]:
 
 
 def test_no_service_gives_model_fields_of_an_open_case_before_ones_own_review(db: Database) -> None:
+    """A second reviewer is as blind as the first, and is shown nothing of them."""
     for who in (ANN, SENIOR, RESEARCHER, ADMIN, EVERYTHING, LOCAL_USER):
-        for holding in (False, True) if who.roles & {Role.REVIEWER, Role.SENIOR} else (False,):
+        reads = who.roles & {Role.REVIEWER, Role.SENIOR}
+        for holding, second in ((False, False), (True, False), (True, True)) if reads else ((False, False),):
             (case_id,) = fill(db)
+            if second:
+                read(db, CY, form("unsafe"), ask=True)
             refuses_everything(db, who, case_id, take(db, who).token if holding else None)
             put(db, case_id, closed_at=NOW)
 
@@ -159,22 +166,6 @@ def test_only_an_urgent_case_in_ones_own_hands_is_opened_at_once(db: Database, p
         assert kept(db) == [] and blind(db, SENIOR, case_id)
 
 
-def test_a_reviewer_is_given_the_view_of_what_they_read_and_of_nothing_else(db: Database) -> None:
-    first, second = fill(db, [Priority.P2] * 2)
-    play(db, first, "ann unsafe, ann sees")
-    assert kept(db) == [("ann", False)], "after their review: it was blind"
-    for who, case_id, refusal in (
-        (BO, first, Forbidden),
-        (BO, second, Forbidden),
-        (ANN, second, Forbidden),
-        (BOTH, second, NotYetRated),
-    ):
-        with pytest.raises(refusal):
-            served(db, who, case_id)
-    served(db, BOTH, first)
-    assert kept(db) == [("ann", False), ("eve", True)]
-
-
 def test_a_revision_is_blind_while_nothing_at_all_was_served(db: Database) -> None:
     one, other = fill(db, [Priority.P2] * 2)
     play(db, one, "ann unsafe 5, ann unsafe 5")
@@ -199,41 +190,22 @@ def test_only_who_had_a_text_screened_by_itself_watched_the_engine(db: Database)
         assert blind(db, ANN, case_id) is blind(db, ANN, case_id, first=False) is expected
 
 
-def see(db: Database, who: Actor, case_id: str) -> None:
-    with db.write() as conn:
-        see_reviews(conn, who.at(NOW), case_id)
+LOOKS = tomllib.loads((Path(__file__).parent / "views.toml").read_text(encoding="utf-8"))["looks"]
+REFUSALS = {"forbidden": Forbidden, "not yet": NotYetRated, "unread": Unread}
 
 
-def test_a_second_reviewer_is_as_blind_as_the_first_until_they_read_the_case(db: Database) -> None:
-    """A senior sees the reviews once two disagree, others once the case is closed."""
-    (case_id,) = fill(db)
-    play(db, case_id, "ann asks unsafe")
-    second = take(db, BO)
-    for who, refusal in ((SENIOR, Unread), (RESEARCHER, Unread), (BO, Forbidden)):
-        with pytest.raises(refusal):
-            see(db, who, case_id)
-    with pytest.raises(NotYetRated):
-        served(db, BO, case_id)
-    see(db, ANN, case_id)
-    assert kept(db) == [], "one's own review is in: nothing is given away"
-    reviews.submit_review(db, BO.at(later(2)), case_id, second.token, form("safe", 5), "b" * 32)
-    with pytest.raises(Unread):
-        see(db, RESEARCHER, case_id)
-    assert [review.reviewer for review in reveal_reviews(db, BO.at(NOW), case_id)] == ["ann", "bo"]
-    see(db, SENIOR, case_id)
-    assert kept(db) == [("sue", True)] and not blind(db, SENIOR, case_id)
-    put(db, case_id, closed_at=NOW)
-    see(db, BOTH, case_id)
-    assert kept(db) == [("eve", True), ("sue", True)] and not blind(db, BOTH, case_id), "should it be opened again"
-
-
-def test_the_view_of_a_case_that_is_in_no_inbox_is_for_those_who_may_see_results(db: Database) -> None:
-    (case_id,) = fill(db, entered=False, outcome="safe")
-    served(db, RESEARCHER, case_id)
-    see(db, RESEARCHER, case_id)
-    with pytest.raises(Forbidden):
-        served(db, ANN, case_id)
-    assert kept(db) == [("rae", True)]
+@pytest.mark.parametrize(("script", "name", "what", "comes", "unblinded"), LOOKS)
+def test_a_view_or_review_is_shown_to_whom_it_gives_nothing_away_and_unblinds_the_others(
+    db: Database, script: str, name: str, what: str, comes: str, unblinded: list[str]
+) -> None:
+    (case_id,) = fill(db, entered=script != "-", outcome="safe" if script == "-" else "human_review")
+    if script not in ("", "-"):
+        play(db, case_id, script)
+    who = {**PEOPLE, RESEARCHER.id: RESEARCHER, BOTH.id: BOTH}[name]
+    with nullcontext() if comes == "shown" else pytest.raises(REFUSALS[comes]), db.write() as conn:
+        (reveal if what == "view" else see_reviews)(conn, who.at(NOW), case_id)
+    assert [one + " was blind" * (not before) for one, before in kept(db)] == unblinded
+    assert script == "-" or blind(db, who, case_id) is (name not in unblinded)
 
 
 def test_a_case_is_claimed_and_opened_with_its_notes_in_one_transaction(db: Database) -> None:
