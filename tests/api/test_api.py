@@ -20,7 +20,7 @@ from jobs import channels
 from jobs.agents import accepted_names
 from jobs.channels import signature
 from screening.datasets.mapping import FileMapping
-from screening.labels import Label, Outcome
+from screening.labels import Outcome
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
@@ -485,18 +485,6 @@ async def test_of_a_file_that_breaks_off_nothing_stays(site: Site, broken: BaseE
     with pytest.raises(type(broken) if broken else Refused):
         await site.intake.receive(body(), 100)
     assert list(site.intake.folder.iterdir()) == []
-
-
-def test_labels_that_stand_for_none_do_so_after_a_restart_too(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    intake, mapping = site.intake, FileMapping(labels={"safe": None, "bad": Label.UNSAFE})
-    path = intake.folder / ("a" * 32)
-    path.write_bytes(b"id,text,label\n1,a quiet day,safe\n2,another day,bad\n")
-    with monkeypatch.context() as stopped:  # the process ends before a row is in
-        stopped.setattr(Intake, "_fill", lambda *_given: None)
-        intake.begin(site.made().program, "f1", path, "a.csv", mapping, Reach.READ)
-    intake.resume()
-    wait_for(lambda: site.count(cases) == 2, 30)
-    assert dict(site.db.rows(select(cases.c.external_id, cases.c.reference))) == {"1": None, "2": "unsafe"}  # type: ignore[arg-type]
 
 
 def test_a_fault_of_the_program_is_answered_in_json(site: Site) -> None:

@@ -68,10 +68,7 @@ def test_the_whole_trail_after_the_review(open_page: Opener, page_database: Data
     shown = _shown(open_page("case", case=case_id))
     for words in (
         "<dt>Id</dt><dd>post-1</dd>",
-        "posts.csv, row 1",
-        "safe (“no” in the file)",
         f"Found in the text</dt><dd>{flag_sentence('suspected_injection')}",
-        "Sign of injection</dt><dd>instruction override</dd>",
         "Sign of injection</dt><dd>role play (in the reply)</dd>",
         "Answers: 4 safe, 1 unsafe, 1 not a label.",
         "answer 4: &lt;b&gt;perhaps",

@@ -185,7 +185,7 @@ ELSEWHERE = "http://elsewhere.example"
         ("127.0.0.1:443", ["https://127.0.0.1"], True),
         (HOST, ["http://127.0.0.1:8502", "http://127.0.0.1", "http://localhost:8501", "http://127.0.0.1:99999"], False),
         (HOST, [f"{ELSEWHERE}:8501", f"{HERE}.away.example", f"{HERE}@away.example", f"{ELSEWHERE}/{HOST}"], False),
-        (HOST, [f"{HERE}/", "null", "file://", "chrome-extension://abcdef", ""], False),
+        (HOST, [f"{HERE}/", f"http://away@{HOST}", "null", "file://", "chrome-extension://abcdef", ""], False),
         ("elsewhere.example:8501", [f"{ELSEWHERE}:8501"], False),  # a name that leads here is not ours by that
     ],
 )
