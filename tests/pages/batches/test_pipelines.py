@@ -18,7 +18,7 @@ from pages.ui import context
 from pages.ui.labels import error_words, literal
 from screening.labels import Label
 from screening.models.canaries import ALL, Probed
-from screening.pipeline.config import RULES, PipelineConfig, chain, chain_bound, most_calls, preset
+from screening.pipeline.config import RULES, PipelineConfig, chain, preset
 from screening.pipeline.files import PromptError, load_prompts
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.settings import Settings
@@ -63,23 +63,19 @@ def test_an_agent_added_stands_in_the_way_of_escalate_and_removed_gives_the_pipe
     assert judge_draft(with_node(filled, "worker", {"temperature": "hot"}))[1].startswith("node worker, temperature: ")
 
 
-def test_calls_bound_and_price_are_those_of_the_dearest_way() -> None:
-    assert most_calls(RECOMMENDED) == 300 and most_calls(RECOMMENDED, flagged=True) == 400
-    assert chain_bound(RECOMMENDED) == pytest.approx(3 * RECOMMENDED.nodes[0].rule.error_bound)
+def test_the_price_is_that_of_the_dearest_way_and_a_vote_has_no_bound() -> None:
     straight = draft_of(RECOMMENDED)
     straight["nodes"][0]["routes"] |= {"escalate": "legal", "safe": "risk"}  # Risk is then reached by safe alone
     straight["nodes"][1]["routes"]["escalate"] = "human_review"
-    assert most_calls(judged(straight)) == 200 and most_calls(judged(straight), flagged=True) == 300
     elsewhere = judged(with_node(draft_of(RECOMMENDED), "legal", {"server": "ward"}))
 
-    def price(pipeline: PipelineConfig, model: str = "claude-sonnet-4-6") -> float | None:
-        return editor.price_at_worst(pipeline, load_prompts(), model)
+    def price(pipeline: PipelineConfig, model: str = "claude-sonnet-4-6") -> float:
+        return editor.price_at_worst(pipeline, load_prompts(), model) or 0
 
-    one, all_of_them = price(judged(straight)), price(RECOMMENDED)
-    assert one is not None and all_of_them is not None and 1.2 * one < all_of_them < 1.45 * one
-    assert price(RECOMMENDED, "a-model-of-our-own") is None and price(elsewhere) is None
+    assert 0 < 1.2 * price(judged(straight)) < price(RECOMMENDED) < 1.45 * price(judged(straight))
+    assert price(RECOMMENDED, "a-model-of-our-own") == price(elsewhere) == 0, "not known"
     voting = chain("vote", MajorityVote(n=3), "next")
-    assert chain_bound(voting) is None and [holds for holds, _ in editor.checks(voting)].count(False) == 3
+    assert [holds for holds, _ in editor.checks(voting)].count(False) == 3
 
 
 def test_prompts_are_shown_with_their_hash_and_what_differs_from_what_is_in_force() -> None:

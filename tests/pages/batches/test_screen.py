@@ -102,23 +102,24 @@ def test_a_text_says_that_the_model_is_away_and_what_it_states(open_page: Opener
 
 
 def test_a_reply_is_screened_shown_and_stored(open_page: Opener, page_database: Database, tmp_path: Path) -> None:
-    """The same columns, flags included, from the page and from a file."""
-    reply = f"{INJECTED} \u202e<b>Yes</b>"
-    page = submit(open_page("screen"), TEXT, reply)
-    rows = tmp_path / "one.json"
-    rows.write_text(json.dumps([{"id": "1", "text": TEXT, "reply": reply}]), encoding="utf-8")
-    options = ["--out", str(tmp_path / "out.jsonl"), "--database", os.environ["DATABASE_URL"]]
-    assert main(["screen", str(rows), *options]) == 0
-    names = ("text", "model_text", "flags", "reply", "model_reply", "reply_sha256", "reply_original_json")
-    single, row = (each._mapping for each in page_database.rows(select(cases).order_by(cases.c.created_at)))
-    assert {name: single[name] for name in names} == {name: row[name] for name in names}
-    assert set(single["flags"]["reply"]) >= {"suspected_injection", "bidi_control"} and not single["flags"]["text"]
+    """With the same columns, flags included, from the page and from a file."""
     alone = submit(open_page("screen"), TEXT)
+    page = submit(open_page("screen"), TEXT, "Go on, do it, nobody will miss you. <b>Yes</b>")
     work(page_database)
     assert "Labeled safe" in html_on(alone.run()) and "Labeled safe" not in html_on(page.run())
     again = html_on(open_page("screen", case=in_address(page, "case")))
     assert 'aria-label="The reply to it"' in again and 'aria-label="The reply to it"' not in html_on(alone)
     assert "&lt;b&gt;Yes&lt;/b&gt;" in again and "<b>Yes</b>" not in again
+    reply, rows = f"{INJECTED} \u202e", tmp_path / "one.json"
+    submit(open_page("screen"), TEXT, reply)
+    rows.write_text(json.dumps([{"id": "1", "text": TEXT, "reply": reply}]), encoding="utf-8")
+    options = ["--out", str(tmp_path / "out.jsonl"), "--database", os.environ["DATABASE_URL"]]
+    assert main(["screen", str(rows), *options]) == 0
+    names = ("text", "model_text", "flags", "reply", "model_reply", "reply_sha256", "reply_original_json")
+    stored = page_database.rows(select(cases).order_by(cases.c.created_at))[2:]
+    single, row = ({name: each._mapping[name] for name in names} for each in stored)
+    assert single == row and not single["flags"]["text"]
+    assert set(single["flags"]["reply"]) >= {"suspected_injection", "bidi_control"}
 
 
 def test_what_hides_is_escalated(open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,6 @@ from storage.database import Database
 from storage.research.cells import confusions
 from storage.research.corrected_labels import export_corrected_labels, ledger
 from storage.research.recordings import RecordedBatch, guards_in, recorded_batch
-from storage.research.standing import batch_now
 from storage.review.adjudication import amend
 from storage.review.claims import claim
 from storage.review.erasure import By, Selection, erase
@@ -85,15 +84,13 @@ def test_the_table_holds_all_conditions_for_those_who_may_see_it(page_database: 
 def test_paid_calls_are_one_number_also_past_the_first_hopeless_draw(page_database: Database, batch_id: str) -> None:
     """What the batch did counts all that was paid; its rule replayed counts to the first hopeless draw."""
     ask = asked(page_database, batch_id)
-    found = evaluating.evaluate_batch(page_database, ask)
-    runs = page_database.rows(select(node_runs).where(node_runs.c.batch_id == batch_id))
+    own = evaluating.evaluate_batch(page_database, ask).results[-1].metrics
+    runs = page_database.rows(select(node_runs))
     assert any(one.ended == "futility" for one in runs) and all(one.calls == len(one.draws) for one in runs)
     paid = sum(one.calls for one in runs)
-    assert paid == page_database.value(select(func.sum(screenings.c.calls))) == found.results[-1].metrics.calls
-    assert paid == batch_now(page_database, LOCAL_USER, batch_id).settled[-1]
+    assert paid == page_database.value(select(func.sum(screenings.c.calls))) == own.calls == ask.standing.settled[-1]
     drawn = experiment(page_database, ask)
-    replayed = drawn.drawn.measure(drawn.own)[0].metrics.calls
-    assert replayed is not None and replayed < paid
+    assert 0 < (drawn.drawn.measure(drawn.own)[0].metrics.calls or 0) < paid
 
 
 def test_where_few_draws_were_recorded_there_are_limits(open_page: Opener, page_database: Database) -> None:
@@ -201,28 +198,24 @@ def test_a_failed_figure_is_told(open_page: Opener, page_database: Database, mon
 
 
 def test_each_figure_is_that_of_an_independent_count(page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the record settles, and what it leaves open, by a plain loop."""
+    """Of more texts than draws are made for: what the record settles, and what it leaves open, by a plain loop."""
     monkeypatch.setattr(evaluating, "MOST_EXTENDED", 119)
-    batch_id = screened(page_database, sample_rows(), audit_rate=0.0)
-    found = evaluating.evaluate_batch(page_database, asked(page_database, batch_id))
+    found = evaluating.evaluate_batch(page_database, asked(page_database, screened(page_database, sample_rows())))
     assert found.cases == found.labelled == 120 and not found.made
     told = page_database.rows(select(cases.c.id, cases.c.reference, screenings).join(screenings))
-    own = found.results[-1].metrics
+    own, single = found.results[-1].metrics, next(each for each in found.results if each.name == "single-agent")
     for rate, wrong, of in ((own.fnr, "safe", "unsafe"), (own.fpr, "unsafe", "safe")):
         decided = [row.outcome for row in told if row.reference == of and row.outcome != "human_review"]
         assert (rate.numerator, rate.denominator) == (decided.count(wrong), len(decided))
     assert own.escalation_rate.numerator == sum(row.outcome == "human_review" for row in told)
     assert own.calls == sum(row.calls for row in told)
-    run = node_runs.c
-    codes = dict(page_database.rows(select(run.case_id, run.draws).where(run.node == "worker")))
-    labels = dict(page_database.rows(select(cases.c.id, cases.c.reference)))
-    said = {case_id: {"S": "safe", "U": "unsafe"}.get(drawn[0]) for case_id, drawn in codes.items() if drawn}
-    single = next(each for each in found.results if each.name == "single-agent")
+    first = select(node_runs.c.case_id, node_runs.c.draws).where(node_runs.c.node == "worker")
+    said = {case_id: drawn[0] for case_id, drawn in page_database.rows(first) if drawn}
     assert single.unsettled == 120 - len(said)
-    unsafe = [said[case_id] for case_id in said if labels[case_id] == "unsafe" and said[case_id]]
+    unsafe = [said.get(row.id) for row in told if row.reference == "unsafe"]
     rate = single.metrics.fnr
-    assert (rate.numerator, rate.denominator) == (unsafe.count("safe"), len(unsafe))
-    assert rate.unsettled == sum(labels[case_id] == "unsafe" for case_id in labels if case_id not in said)
+    counts = (unsafe.count("S"), unsafe.count("S") + unsafe.count("U"), unsafe.count(None))
+    assert (rate.numerator, rate.denominator, rate.unsettled) == counts
 
 
 def test_a_histogram_counts_every_value_the_largest_in_the_last_part() -> None:
@@ -231,17 +224,12 @@ def test_a_histogram_counts_every_value_the_largest_in_the_last_part() -> None:
     assert sum(trace.y) == 28 and (trace.y[0], trace.y[3], trace.y[6], trace.y[19]) == (5, 1, 2, 20)
 
 
-MEASURES = ("accuracy", "fnr", "fpr", "escalation_rate")
-OUTCOME_TITLES = {
-    "safe": "Labeled safe", "unsafe": "Labeled unsafe", "human_review": "Escalated", "pending": "Pending"
-}  # fmt: skip
-
-
 def test_nothing_that_people_do_changes_what_the_ai_did(
     open_page: Opener, page_database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Counts, matrix and metrics: in review, after 30 reviews, after Send to review; on every page and by commands."""
     db, url, out = page_database, f"sqlite:///{tmp_path / 'pages.db'}", tmp_path / "results.jsonl"
+    titles = {"safe": "Safe", "unsafe": "Unsafe", "human_review": "Escalated", "pending": "Pending"}
     register(db, ANN, SENIOR)
     screen = ["screen", str(SAMPLE), "--out", str(tmp_path / "a.jsonl"), "--database", url, "--unsafe", "read"]
     assert main([*screen, "--json"]) == 0
@@ -250,24 +238,21 @@ def test_nothing_that_people_do_changes_what_the_ai_did(
 
     def seen() -> dict[str, Any]:
         (now,) = list_batches(db, SENIOR)
-        assert all(summary[name] == getattr(now.progress, name) for name in OUTCOME_TITLES)
         (line,) = open_page("batches").dataframe[0].value.to_dict("records")
-        assert [line[name] for name in ("Safe", "Unsafe", "Escalated")] == [summary[name] for name in OUTCOME_TITLES][
-            :3
-        ]
+        assert all(summary[name] == getattr(now.progress, name) == line.get(titles[name], 0) for name in titles)
         matrix, *others = (confusions(db, who, batch.id).original for who in (LOCAL_USER, SENIOR, RESEARCHER))
         assert others == [matrix, matrix]
         assert main(["batches", "results", batch.id, "--out", str(out)]) == 0
         capsys.readouterr()
         assert main(["metrics", str(out)]) == 0
         told, page = json.loads(capsys.readouterr().out), open_page("errors", batch=batch.id)
-        for name, said in zip(MEASURES, page.table[0].value["Original labels"], strict=False):
+        measures = ("accuracy", "fnr", "fpr", "escalation_rate")
+        for name, said in zip(measures, page.table[0].value["Original labels"], strict=False):
             value, low, high = (f"{100 * told[name][part]:.1f}" for part in ("value", "low", "high"))
             assert said.startswith(f"{value}% (95% CI {low}-{high}%, "), name
             assert "{numerator} of {denominator}".format(**told[name]) in said, name
-        table = page.dataframe[0].value
-        for outcome, title in OUTCOME_TITLES.items():
-            counts = [int(str(value).split()[0]) for value in table[title]]
+        for outcome, shown in zip(titles, page.dataframe[0].value.iloc[:, -4:].items(), strict=True):
+            counts = [int(str(value).split()[0]) for value in shown[1]]
             assert counts == [matrix.get((reference, outcome), 0) for reference in ("safe", "unsafe")]
         return {"progress": asdict(now.progress), "matrix": matrix, "metrics": told}
 
@@ -277,7 +262,7 @@ def test_nothing_that_people_do_changes_what_the_ai_did(
     assert reviewed >= 10 and seen() == before
     labels = [json.loads(line)["final_label"] for line in out.read_text().splitlines()]
     assert 0 < labels.count("unsafe") <= reviewed, "what reviews change"
-    every = db.values(select(cases.c.id).where(cases.c.batch_id == batch.id))
+    every = db.values(select(cases.c.id))
     assert request_second_looks(db, RESEARCHER.at(system_clock()), every).opened > 30
     assert seen() == before
 

@@ -1,10 +1,12 @@
-"""The first page: what is urgent, who is told, how the service is, and each figure with its interval and its n."""
+"""The first page: what is urgent, who is told, how the service is, each figure with its n; and the audit page."""
 
 import re
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import update
 
+from jobs.audit_anchors import anchor_if_due
 from pages.research.claims_today import MISSED, agreement_words, first_look_words, missed_words
 from pages.site.health import status_lines
 from pages.ui import context
@@ -13,15 +15,19 @@ from screening.evaluation.metrics import Proportion
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, Role
 from screening.review.triage import Priority
+from storage.audit_log import anchor
 from storage.database import Database
 from storage.review.queue import counts
 from storage.review.reports import PriorityShift
+from storage.schema import audit_events
+from storage.settings_store import SiteSettings, change, stop
 from storage.site.health import Fault, beat, begin
 from storage.site.outbox import record_state
 from storage.site.recipients import Event, Kind, add_recipient
+from tests.databases import write
 from tests.pages.conftest import Opener, words_on
-from tests.storage.batch_of import NOW, batch, decide, waiting
-from tests.storage.inbox_cases import MINUTE, person
+from tests.storage.batch_of import batch, decide, waiting
+from tests.storage.inbox_cases import MINUTE, NOW, person
 
 
 def test_it_says_so_no_longer_once_somebody_is_told_of_p0(open_page: Opener, page_database: Database) -> None:
@@ -80,3 +86,30 @@ def test_a_claim_has_its_interval_and_its_n() -> None:
     undefined = Coefficient(name="α", value=None, cases=0, reason="nobody read twice")
     assert agreement_words((undefined, 0))[1:] == ("not yet", "nobody read twice")
     assert missed_words(None)[1] == "not yet"
+
+
+def test_events_come_newest_first_and_a_change_or_a_cut_is_found(open_page: Opener, page_database: Database) -> None:
+    for version in range(59):
+        change(page_database, LOCAL_USER.at(NOW), SiteSettings(lease_minutes=version + 1), version)
+    stop(page_database, LOCAL_USER.at(NOW))
+    page = open_page("audit")
+    table = page.dataframe[0].value
+    assert list(table["Event"]) == list(range(60, 10, -1)) and set(table["Who"]) == {"Local user"}
+    assert list(table["Action"])[:2] == ["stopped", "settings changed"]
+    page.selectbox[1].set_value("stopped").run()
+    assert list(page.dataframe[0].value["Event"]) == [60]
+    page.button[0].click().run()
+    assert "Not proven." in page.warning[0].value and not page.success
+    kept = anchor(page_database).as_json()
+    anchor_if_due(page_database, context.settings(), NOW)
+    page.button[0].click().run()
+    assert "up to event 60" in page.success[0].value and not page.warning
+    write(page_database, update(audit_events).where(audit_events.c.seq == 2).values(actor="somebody"))
+    page.button[0].click().run()
+    assert page.error[-1].value == "Changed: event 2: was changed." and not page.success
+    page.text_input(key="anchor").set_value("{}").run()
+    assert page.error[-1].value == "This is not a checkpoint."
+    write(page_database, audit_events.delete())
+    page.text_input(key="anchor").set_value(kept).run()
+    page.button[0].click().run()
+    assert "cut off" in page.error[-1].value
