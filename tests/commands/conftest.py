@@ -1,42 +1,54 @@
-"""A stub of the Messages API beside the command line: real HTTP through the real library, in a thread of its own."""
+"""A command run in this process, and a stub of the Messages API beside it: real HTTP through the real library."""
 
-import asyncio
-import threading
+import json
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from typing import Any, NamedTuple
 
 import pytest
 
-from tests.stub_server.plan import StubPlan
-from tests.stub_server.server import StubServer
+from commands.__main__ import main
+from tests.stub_server import StubPlan, StubServer
+from tests.stub_server.beside import stubs_beside
 
 
-def _serve(plan: StubPlan, ready: "threading.Event", found: list[StubServer], ended: threading.Event) -> None:
-    async def run() -> None:
-        async with StubServer(plan) as stub:
-            found.append(stub)
-            ready.set()
-            while not ended.is_set():  # noqa: ASYNC110 - the event is another thread's
-                await asyncio.sleep(0.02)
+class Said(NamedTuple):
+    """What a command ended with and wrote."""
 
-    asyncio.run(run())
+    code: int
+    out: str
+    err: str
+
+    @property
+    def report(self) -> Any:
+        """What it wrote as JSON: all, or its last line."""
+        return json.loads(self.out if self.out.startswith("{\n") else self.out.splitlines()[-1])
+
+
+Run = Callable[..., Said]
+StartStub = Callable[[StubPlan], StubServer]
 
 
 @pytest.fixture
-def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[StubPlan], StubServer]]:
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command with these words, whatever it ends with."""
+
+    def run(*words: object) -> Said:
+        capsys.readouterr()
+        return Said(main([str(word) for word in words]), *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[StartStub]:
     """Start a stub with a plan; the command line's settings then point at it."""
-    with ExitStack() as stack:
 
-        def start(plan: StubPlan) -> StubServer:
-            ready, ended, found = threading.Event(), threading.Event(), list[StubServer]()
-            thread = threading.Thread(target=_serve, args=(plan, ready, found, ended))
-            thread.start()
-            stack.callback(thread.join, 10)
-            stack.callback(ended.set)
-            assert ready.wait(10)
-            monkeypatch.setenv("ANTHROPIC_BASE_URL", found[0].url)
-            monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
-            monkeypatch.setenv("SECOND_LOOK_REQUESTS_PER_MINUTE", "1000000")
-            return found[0]
+    def begin(plan: StubPlan) -> StubServer:
+        server = start(plan)
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
+        monkeypatch.setenv("SECOND_LOOK_REQUESTS_PER_MINUTE", "1000000")
+        return server
 
-        yield start
+    with stubs_beside(StubServer) as start:
+        yield begin

@@ -1,11 +1,9 @@
 """Real worker and app processes to start and kill, and a stub of the service that notes who asked what and when."""
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from collections import defaultdict
@@ -18,6 +16,7 @@ from aiohttp import web
 
 from tests.stub_server import StubPlan, StubServer
 from tests.stub_server.asked import read_asked
+from tests.stub_server.beside import stubs_beside
 
 ROOT = Path(__file__).parents[2]
 UP = "screening what is pending"
@@ -142,20 +141,5 @@ def apps(tmp_path: Path) -> Iterator[Workers]:
 @pytest.fixture
 def stub() -> Iterator[Callable[[StubPlan], NotingStub]]:
     """Starts stubs, each in a thread of its own, so that a test may block."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    begun: list[NotingStub] = []
-
-    def start(plan: StubPlan) -> NotingStub:
-        server = NotingStub(plan)
-        asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(10)
-        begun.append(server)
-        return server
-
-    yield start
-    for server in begun:
-        asyncio.run_coroutine_threadsafe(server.__aexit__(), loop).result(10)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    with stubs_beside(NotingStub) as start:
+        yield start
