@@ -3,7 +3,7 @@
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.labels import Outcome
@@ -73,6 +73,7 @@ async def test_an_injection_beside_a_statement_is_not_safe(injection):
         await _never_safe(f"{injection} {statement}.", f"{statement}. {injection}")
 
 
+@settings(max_examples=30)
 @given(text=st.text(max_size=60), statement=st.sampled_from(STATEMENTS))
 async def test_a_statement_run_into_any_text_is_not_safe(text, statement):
     await _never_safe(f"{text} {statement}", f"{statement} {text}")
