@@ -50,11 +50,11 @@ def worked(db: Database) -> list[str]:
     return ids
 
 
-def test_every_review_and_version_stands_beside_the_accepted_label(db: Database) -> None:
+def test_every_review_and_version_stands_beside_the_accepted_label_as_at_any_time_before(db: Database) -> None:
     ids = worked(db)
-    rows = exported(db, batch_of(db, ids[0]))
-    assert [row.case_id for row in rows] == ids
-    first = rows[0]
+    came, read, now = (exported(db, batch_of(db, ids[0]), as_of=number) for number in (0, 1, 2))
+    assert [row.case_id for row in now] == ids and exported(db, batch_of(db, ids[0]))[0] == now[0]
+    first = now[0]
     assert (first.reference, first.reference_value, first.provenance) == ("safe", "no", {"labels": "jury"})
     assert [(one.reviewer, one.version, one.label, one.blind) for one in first.reviews] == [
         (pseudonym(KEY, "ann"), 1, "unsafe", True),
@@ -63,14 +63,28 @@ def test_every_review_and_version_stands_beside_the_accepted_label(db: Database)
     ]
     made = [(one.version, one.label, one.method) for one in first.adjudications]
     assert made == [(1, "unsafe", "agreement"), (2, "safe", "amendment")]
-    assert (first.adjudicated_label, first.final_label, first.final_source) == ("safe", "safe", "adjudicated")
     assert (first.text, first.reviews[0].fields["ideation"]) == ("canary text number 1", 3)
+    assert [(row.final_label, row.final_source, row.reviews) for row in came] == [("safe", "reference", ())] * 3
+    assert [(row.reference, row.adjudicated_label, row.final_label, row.final_source) for row in (read[0], first)] == [
+        ("safe", label, label, "adjudicated") for label in ("unsafe", "safe")
+    ]
+    assert [(rows[0].as_of, len(rows[0].reviews)) for rows in (came, read, now)] == [(0, 0), (1, 2), (2, 3)]
+    assert len({rows[0].version for rows in (came, read, now)}) == 3
 
 
 def test_reviewers_stay_unknown_their_own_words_inside_and_each_export_is_logged_before_its_first_row(
     db: Database,
 ) -> None:
     batch_id = batch_of(db, worked(db)[0])
+    entries, hidden, _ = ledger(db, RESEARCHER.at(NOW), batch_id, KEY)
+    assert [(one.number, one.before, one.label, one.reason, one.changes) for one in entries] == [
+        (1, "safe", "unsafe", None, True),
+        (2, "unsafe", "safe", "private reason", True),
+    ]
+    assert "sue" not in {one.by for one in entries} and hidden == 0
+    assert len(ledger(db, RESEARCHER.at(NOW), batch_id, KEY, as_of=1)[0]) == 1
+    newest, _, earlier = ledger(db, RESEARCHER.at(NOW), batch_id, KEY, most=1)
+    assert [one.number for one in newest] == [2] and earlier == 1
     shown = repr(exported(db, batch_id, with_text=False))
     assert not [word for word in ("'ann'", "'bo'", "'sue'", "private", "surer", "canary") if word in shown]
     assert pseudonym(KEY, "ann") in shown and pseudonym("another key", "ann") not in shown
@@ -114,18 +128,6 @@ def test_switches_compare_the_last_label_before_anything_of_the_engine_was_shown
     assert {(each.reviewer, each.outcome) for each in switches(db, RESEARCHER, KEY)} == {
         (pseudonym(KEY, "ann"), "safe")
     }
-
-
-def test_a_version_gives_back_the_labels_and_reviews_of_its_time(db: Database) -> None:
-    batch_id = batch_of(db, worked(db)[0])
-    came, read, now = (exported(db, batch_id, as_of=number) for number in (0, 1, 2))
-    assert [(row.final_label, row.final_source, row.reviews) for row in came] == [("safe", "reference", ())] * 3
-    assert [(row.reference, row.adjudicated_label, row.final_label, row.final_source) for row in (read[0], now[0])] == [
-        ("safe", label, label, "adjudicated") for label in ("unsafe", "safe")
-    ]
-    assert [(rows[0].as_of, len(rows[0].reviews)) for rows in (came, read, now)] == [(0, 0), (1, 2), (2, 3)]
-    assert len({came[0].version, read[0].version, now[0].version}) == 3
-    assert exported(db, batch_id)[0] == now[0]
 
 
 def test_every_row_says_what_it_was_screened_with_its_bound_and_how_it_was_tagged(db: Database) -> None:
@@ -204,19 +206,3 @@ def test_a_case_that_is_open_again_has_no_accepted_label_until_it_is_closed(db: 
     assert first.hidden and (first.outcome, first.model) == (None, None)
     assert (first.reviews, first.adjudications, first.tags) == ((), (), ()), "all of it would tell the next reviewer"
     assert (third.hidden, third.outcome, third.final_label, third.final_source) == (True, None, "safe", "reference")
-
-
-def test_each_entry_says_from_what_to_what_and_a_version_holds_the_first_ones(db: Database) -> None:
-    register(db, ANN)
-    (case_id,) = fill(db, [Priority.P2])
-    read(db, ANN, form("unsafe"), "a")
-    amend(db, SENIOR.at(NOW + MINUTE), case_id, ReviewLabel.SAFE, "read again", 1)
-    entries, hidden, _ = ledger(db, RESEARCHER.at(NOW), batch_of(db, case_id), KEY)
-    assert [(one.number, one.before, one.label, one.reason, one.changes) for one in entries] == [
-        (1, "safe", "unsafe", None, True),
-        (2, "unsafe", "safe", "read again", True),
-    ]
-    assert "sue" not in {one.by for one in entries} and hidden == 0
-    assert len(ledger(db, RESEARCHER.at(NOW), batch_of(db, case_id), KEY, as_of=1)[0]) == 1
-    newest, _, earlier = ledger(db, RESEARCHER.at(NOW), batch_of(db, case_id), KEY, most=1)
-    assert [one.number for one in newest] == [2] and earlier == 1
