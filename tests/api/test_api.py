@@ -34,7 +34,7 @@ from storage.review.erasure import By, Selection, erase, erase_rows
 from storage.review.worklist import request_second_looks
 from storage.schema import audit_events, batches, cases, metadata, programs
 from storage.settings_store import SiteSettings, accept_model_name, change
-from storage.site.accounts import Made, Program, Scope, list_programs, make_program, revoke_program
+from storage.site.accounts import Made, Program, Scope, UnknownToken, list_programs, make_program, revoke_program
 from tests.databases import put_away, write
 from tests.free_port import free_port
 from tests.jobs.processes import wait_for
@@ -219,6 +219,11 @@ def test_a_token_that_is_revoked_mid_request_stores_nothing(site: Site, monkeypa
 
     monkeypatch.setattr(program_texts, "hand_in", revoked_just_before)
     assert site.submit(made, "k")[0] == 401 and site.count(cases) == 0
+    path = site.intake.folder / ("a" * 32)
+    path.write_bytes(b"id,text\n1,a quiet day\n")
+    with pytest.raises(UnknownToken):
+        site.intake.begin(made.program, "f", path, "a.csv", FileMapping(), Reach.READ)
+    assert not path.exists()
 
 
 def test_nothing_is_told_of_a_case_that_waits_for_a_review(site: Site) -> None:
