@@ -3,6 +3,7 @@
 import csv
 import json
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,31 +17,19 @@ from jobs import evaluating
 from jobs.evaluating import experiment
 from jobs.label_noise import controls, count_corrected_labels, measure_corrected, order_labels
 from jobs.process import system_clock
-from pages.research.evaluation_view import results_frame, what_if_figures
-from pages.research.figures import histogram
+from pages.research import evaluation_view, figures
 from pages.ui.downloads import CORRECTED_LABELS, as_data_card, export
-from screening.evaluation.experiments import Condition
-from screening.evaluation.label_errors import Ranking
-from screening.evaluation.metrics import Metrics
-from screening.evaluation.recording import read_draws
-from screening.evaluation.tables import ResultsTable
+from screening.evaluation import experiments, label_errors, metrics, recording, tables
 from screening.labels import Label, Outcome
+from screening.review import policy, review_form
 from screening.review.actors import LOCAL_USER, Role
-from screening.review.policy import Forbidden
-from screening.review.review_form import ReviewLabel
+from storage import clock, visibility
 from storage.batches.batches import list_batches
-from storage.clock import new_id
 from storage.database import Database
-from storage.research.cells import confusions
-from storage.research.corrected_labels import export_corrected_labels, ledger
-from storage.research.recordings import RecordedBatch, guards_in, recorded_batch
-from storage.review.adjudication import amend
-from storage.review.claims import claim
-from storage.review.erasure import By, Selection, erase
+from storage.research import cells, corrected_labels, recordings
+from storage.review import adjudication, claims, erasure, worklist
 from storage.review.reviews import submit_review, take_back
-from storage.review.worklist import request_second_looks
 from storage.schema import adjudications, cases, inbox_entries, node_runs, reviews, screenings, unblindings
-from storage.visibility import choose_hiding
 from tests.databases import write
 from tests.pages.conftest import Opener, restart
 from tests.pages.researched import SAMPLE, asked, review, sample_rows, screened
@@ -66,14 +55,14 @@ def test_the_table_holds_all_conditions_for_those_who_may_see_it(page_database: 
     """The same for everybody and also once its cases are reviewed."""
     ask = asked(page_database, batch_id)
     found = evaluating.evaluate_batch(page_database, ask)
-    frame = results_frame(ResultsTable(title="", provenance="", rows=found.results))
+    frame = evaluation_view.results_frame(tables.ResultsTable(title="", provenance="", rows=found.results))
     assert len(frame) == 15 and list(frame["Condition"])[-1] == "Your run"
     assert found.made > 0 and not frame["Unsettled"].any()
     undefined = frame[frame["Condition"] == "B=50"].iloc[0]
     assert undefined["Accuracy"] == "none: 0 of 0" and undefined["FNR"] == "none: 0 of 0"
     assert undefined["Escalated"].startswith("100.0% (95% CI") and undefined["n"] == 30
     for function in (evaluating.evaluate_batch, evaluating.list_missed, evaluating.count_gaps):
-        with pytest.raises(Forbidden):
+        with pytest.raises(policy.Forbidden):
             function(page_database, replace(ask, actor=ANN))
     of_another = evaluating.evaluate_batch(page_database, asked(page_database, batch_id, who=RESEARCHER))
     review(page_database, "safe", "unsafe", most=4)
@@ -114,12 +103,12 @@ def test_missing_draws_are_paid(page_database: Database, tmp_path: Path, capsys:
     source, draws, whole = tmp_path / "rows.csv", tmp_path / "draws.jsonl", tmp_path / "all.jsonl"
     source.write_bytes(sample_rows(every=16))
     draws.write_text(evaluating.draw_file(page_database, asked(page_database, batch_id)))
-    found = recorded_batch(page_database, LOCAL_USER, batch_id)
+    found = recordings.recorded_batch(page_database, LOCAL_USER, batch_id)
     options = ["--draws", str(draws), "--record", str(whole), "--sampler", "simulated", "--conditions", "all"]
     assert main(["evaluate", str(source), "--format", "csv", *options, "--json"]) == 0
     assert not any(row["unsettled"] for row in json.loads(capsys.readouterr().out)["conditions"])
     with whole.open() as lines:
-        after = read_draws(lines, found.items)
+        after = recording.read_draws(lines, found.items)
     assert after.draws > found.book.draws > 0
     assert all(after.nodes[key].codes.startswith(one.codes) for key, one in found.book.nodes.items())
 
@@ -129,10 +118,10 @@ def test_errors_and_evaluation_count_the_same_cases(page_database: Database) -> 
     batch_id = screened(page_database, sample_rows(every=2) + TURNED)
     own = evaluating.evaluate_batch(page_database, asked(page_database, batch_id)).results[-1].metrics
     counted = {(str(key[0]), str(key[1])): cases for key, cases in own.confusion.items() if cases}
-    assert counted == confusions(page_database, RESEARCHER, batch_id).original
+    assert counted == cells.confusions(page_database, RESEARCHER, batch_id).original
     found = experiment(page_database, asked(page_database, batch_id))
-    rules = Condition(name="rules", pipeline=found.batch.configuration.pipeline)
-    guards = guards_in(page_database, LOCAL_USER, batch_id, found.batch.rows)
+    rules = experiments.Condition(name="rules", pipeline=found.batch.configuration.pipeline)
+    guards = recordings.guards_in(page_database, LOCAL_USER, batch_id, found.batch.rows)
     bare, guarded = (found.drawn.measure(rules, each)[0].metrics for each in (None, guards))
     assert bare.confusion != guarded.confusion == own.confusion
     # a run may have paid for draws after the first that left no hope; its replay does not count them
@@ -159,7 +148,7 @@ def test_the_reviews_a_day_hold_what_is_labeled_unsafe() -> None:
     outcomes = (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW)
     ended = {Label.SAFE: (45, 5, 20), Label.UNSAFE: (5, 15, 10)}
     counts = {(label, one): n for label, row in ended.items() for one, n in zip(outcomes, row, strict=True)}
-    shown, rests = what_if_figures(Metrics(confusion=counts), 1_000, 0.05)["Reviews a day"]
+    shown, rests = evaluation_view.what_if_figures(metrics.Metrics(confusion=counts), 1_000, 0.05)["Reviews a day"]
     assert shown == "525" and rests.startswith("95% CI 434 to 616: ")
 
 
@@ -220,7 +209,8 @@ def test_each_figure_is_that_of_an_independent_count(page_database: Database, mo
 
 def test_a_histogram_counts_every_value_the_largest_in_the_last_part() -> None:
     """Texts on whose label all draws agree have a gap of 1: most texts, in most batches."""
-    (trace,) = histogram([(0.0, 5), (0.15, 1), (0.3, 2), (0.95, 3), (1.0, 17)], 20, "Margins", "margin", "texts").data
+    values = [(0.0, 5), (0.15, 1), (0.3, 2), (0.95, 3), (1.0, 17)]
+    (trace,) = figures.histogram(values, 20, "Margins", "margin", "texts").data
     assert sum(trace.y) == 28 and (trace.y[0], trace.y[3], trace.y[6], trace.y[19]) == (5, 1, 2, 20)
 
 
@@ -240,7 +230,7 @@ def test_nothing_that_people_do_changes_what_the_ai_did(
         (now,) = list_batches(db, SENIOR)
         (line,) = open_page("batches").dataframe[0].value.to_dict("records")
         assert all(summary[name] == getattr(now.progress, name) == line.get(titles[name], 0) for name in titles)
-        matrix, *others = (confusions(db, who, batch.id).original for who in (LOCAL_USER, SENIOR, RESEARCHER))
+        matrix, *others = (cells.confusions(db, who, batch.id).original for who in (LOCAL_USER, SENIOR, RESEARCHER))
         assert others == [matrix, matrix]
         assert main(["batches", "results", batch.id, "--out", str(out)]) == 0
         capsys.readouterr()
@@ -263,7 +253,7 @@ def test_nothing_that_people_do_changes_what_the_ai_did(
     labels = [json.loads(line)["final_label"] for line in out.read_text().splitlines()]
     assert 0 < labels.count("unsafe") <= reviewed, "what reviews change"
     every = db.values(select(cases.c.id))
-    assert request_second_looks(db, RESEARCHER.at(system_clock()), every).opened > 30
+    assert worklist.request_second_looks(db, RESEARCHER.at(system_clock()), every).opened > 30
     assert seen() == before
 
 
@@ -276,24 +266,24 @@ def planted() -> dict[str, str]:
         return {row["id"]: row["right_label"] for row in csv.DictReader(file)}
 
 
-def recorded(db: Database, every: int = 1) -> RecordedBatch:
+def recorded(db: Database, every: int = 1) -> recordings.RecordedBatch:
     register(db, REVIEWER)
-    return recorded_batch(db, LOCAL_USER, screened(db, sample_rows(every), audit_rate=0.0))
+    return recordings.recorded_batch(db, LOCAL_USER, screened(db, sample_rows(every), audit_rate=0.0))
 
 
-def labeled(found: RecordedBatch, label: Label) -> list[str]:
+def labeled(found: recordings.RecordedBatch, label: Label) -> list[str]:
     return [case_id for case_id, item in zip(found.case_ids, found.items, strict=True) if item.reference is label]
 
 
 def rate(db: Database, case_id: str, label: str) -> None:
     now = system_clock()
-    held = claim(db, REVIEWER.at(now), case_id)
-    submit_review(db, REVIEWER.at(now), case_id, held.token, form(label), new_id(now))
+    held = claims.claim(db, REVIEWER.at(now), case_id)
+    submit_review(db, REVIEWER.at(now), case_id, held.token, form(label), clock.new_id(now))
 
 
 def send_and_rate(db: Database, *case_ids: str) -> None:
     """A reviewer calls each of them safe."""
-    request_second_looks(db, LOCAL_USER.at(system_clock()), case_ids)
+    worklist.request_second_looks(db, LOCAL_USER.at(system_clock()), case_ids)
     for case_id in case_ids:
         rate(db, case_id, "safe")
 
@@ -309,7 +299,7 @@ def test_controls_are_drawn_from_all_behind_the_first_and_with_a_known_probabili
 def test_planted_labels_come_first_and_are_corrected_everywhere(open_page: Opener, page_database: Database) -> None:
     """The top of each ranking holds what is planted. All planted as unsafe is read as safe, and one more that is."""
     db, batch = page_database, recorded(page_database)
-    for ranking in Ranking:
+    for ranking in label_errors.Ranking:
         _, order = order_labels(db, asked(db, batch.batch_id), ranking)
         looks = [order.at(place) for place in range(len(order.cases))]
         places = {batch.items[look.case].id: place for place, look in enumerate(looks)}
@@ -325,15 +315,14 @@ def test_planted_labels_come_first_and_are_corrected_everywhere(open_page: Opene
     assert [kinds["changed"][0] for _, _, kinds in (before, first, after)] == [0, 1, many]
     assert (after[1], after[2]["reviewed"][0]) == (many, many + 1), "each by one reviewer alone"
     by = LOCAL_USER.at(system_clock())
-    rows = export_corrected_labels(db, by, batch.batch_id, "key", with_text=False)
+    rows = corrected_labels.export_corrected_labels(db, by, batch.batch_id, "key", with_text=False)
     lines = [json.loads(line) for line in export(CORRECTED_LABELS, rows, "jsonl")]
     assert len(lines) == 120 and all(line["text"] is None for line in lines)
     final = {line["id"]: (line["reference"], line["final_label"], line["final_source"]) for line in lines}
     assert all(final[identity] == ("unsafe", "safe", "one reviewer") for identity in wrong)
     assert "ann" not in json.dumps([line["reviews"] for line in lines])  # pseudonyms only
-    none, one = (
-        "".join(as_data_card(export_corrected_labels(db, by, batch.batch_id, "key", as_of=as_of))) for as_of in (0, 1)
-    )
+    export_as_of = partial(corrected_labels.export_corrected_labels, db, by, batch.batch_id, "key")
+    none, one = ("".join(as_data_card(export_as_of(as_of=as_of))) for as_of in (0, 1))
     assert "0 labels changed" in none and "1 label changed" in one and "120 texts" in one and "by 1 reviewer" in one
     app = open_tab(open_page("label_noise"), "Label history", "labels")
     history = app.dataframe[0].value
@@ -400,25 +389,25 @@ def test_what_is_taken_back_reopened_or_erased_changes_each_page(open_page: Open
     assert "Label changed 1, by one reviewer alone 1" in app.button_group[-1].options
     given, now = db.value(select(reviews.c.id)), system_clock()
     again = take_back(db, REVIEWER.at(now), case_id, given)
-    submit_review(db, REVIEWER.at(now), case_id, again.token, form("unsafe"), new_id(now))
+    submit_review(db, REVIEWER.at(now), case_id, again.token, form("unsafe"), clock.new_id(now))
     assert app.run().button_group[-1].options[:2] == ["Final label 1", "Label changed 0, by one reviewer alone 0"]
     by, other = LOCAL_USER.at(system_clock()), replace(LOCAL_USER, id="eve").at(system_clock())
     last = max(db.values(select(adjudications.c.version)))
-    amend(db, by, case_id, ReviewLabel.UNSAFE, "what she wrote of her sister", last)
+    adjudication.amend(db, by, case_id, review_form.ReviewLabel.UNSAFE, "what she wrote of her sister", last)
 
     def shown(tab: str) -> str:
         return str(open_tab(open_page("label_noise"), tab, "labels").dataframe[-1].value.to_dict())
 
     def listed() -> set[str]:
-        return {entry.case_id for entry in ledger(db, other, found.batch_id, "key")[0]}
+        return {entry.case_id for entry in corrected_labels.ledger(db, other, found.batch_id, "key")[0]}
 
     assert name in shown("Label history") and "her sister" in shown("Label history") and listed() == {case_id}
     write(db, update(inbox_entries).values(closed_at=None))
     assert listed() == set(), "by who has not reviewed it"
-    choose_hiding(db, other, hide=False)
+    visibility.choose_hiding(db, other, hide=False)
     assert listed() == {case_id}
     assert db.value(select(unblindings.c.case_id).where(unblindings.c.reviewer == "eve")) == case_id
     write(db, update(inbox_entries).values(closed_at=system_clock()))
-    erase(db, by, Selection(by=By.CASE, value=case_id), "asked for")
+    erasure.erase(db, by, erasure.Selection(by=erasure.By.CASE, value=case_id), "asked for")
     for tab in ("Possible label errors", "Label history"):
         assert name not in shown(tab) and "her sister" not in shown(tab)
