@@ -6,7 +6,6 @@ by itself, and done again once the fault is over it leaves exactly what it leave
 
 import asyncio
 import os
-import shutil
 import signal
 import sqlite3
 import threading
@@ -20,6 +19,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.sql import SQL, Identifier
 from sqlalchemy import Engine, Table, event, func, select
 from sqlalchemy.exc import DBAPIError
 
@@ -44,7 +44,7 @@ from storage.site import accounts, outbox
 from storage.site.audit_check import verify
 from storage.site.recipients import Event, add_recipient
 from storage.site.recipients import Kind as Channel
-from tests.databases import postgresql_database
+from tests.databases import copy_of, postgresql_database
 from tests.jobs.running import agents
 from tests.jobs.running import batch as batch_of_simulated_agents
 from tests.storage.batch_of import NOW, batch, decide, waiting
@@ -111,7 +111,7 @@ OPERATIONS: dict[str, Callable[[Database, Ids], Any]] = {
     "revise": lambda db, ids: reviews.revise(db, SENIOR.at(NOW), ids["closed"], form("unsafe"), "read anew", "r" * 32),
     "undo": lambda db, ids: reviews.take_back(db, SENIOR.at(NOW), ids["closed"], ids["review"]),
     "adjudicate": lambda db, ids: adjudication.adjudicate(
-        db, ADMIN_SENIOR.at(LATER), ids["disputed"], ReviewLabel.UNSAFE, "two words"
+        db, SENIOR.at(LATER), ids["disputed"], ReviewLabel.UNSAFE, "two words"
     ),
     "amend": lambda db, ids: adjudication.amend(
         db, SENIOR.at(LATER), ids["closed"], ReviewLabel.UNSAFE, "looked again", 1
@@ -123,8 +123,6 @@ OPERATIONS: dict[str, Callable[[Database, Ids], Any]] = {
     "switch off": lambda db, ids: accounts.set_active(db, ADMIN.at(LATER), SENIOR.id, False),
     "export": lambda db, ids: list(export_corrected_labels(db, RESEARCHER.at(NOW), ids["batch"], "k")),
 }
-ADMIN_SENIOR = SENIOR
-"""Who decides the dispute: the only reviewer was the senior alone, so they may."""
 
 
 @dataclass(frozen=True)
@@ -153,12 +151,6 @@ def _rows(db: Database, table: Table, volatile: frozenset[tuple[str, str]]) -> C
     return Counter(repr(tuple(row)) for row in db.rows(select(*kept))) if kept else Counter()
 
 
-def _done(url: str, ids: Ids, name: str, volatile: frozenset[tuple[str, str]]) -> Facts:
-    with closing(Database(url)) as db:
-        OPERATIONS[name](db, ids)
-        return facts(db, volatile)
-
-
 def _differing(one: Database, other: Database) -> set[tuple[str, str]]:
     """Columns that are not the same after the same operation (ids, the clock's time, hashes), and the numbers that a
     sequence gives, which skips those of what was rolled back.
@@ -182,9 +174,10 @@ def _place(kind: str, copy: Callable[[], Any], ids: Ids) -> Place:
                 operation(other, ids)
                 tables |= _differing(one, other)
         before, after = facts(db, tables), dict[str, Facts]()
-    for name in OPERATIONS:
-        with copy() as url:
-            after[name] = _done(url, ids, name, tables)
+    for name, operation in OPERATIONS.items():
+        with copy() as url, closing(Database(url)) as db:
+            operation(db, ids)
+            after[name] = facts(db, tables)
             assert after[name] != before, f"{name} does nothing"
     return Place(kind, ids, copy, tables, before, after)
 
@@ -193,15 +186,13 @@ def _place(kind: str, copy: Callable[[], Any], ids: Ids) -> Place:
 def sqlite_place(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
     folder, numbers = tmp_path_factory.mktemp("sites"), iter(range(1_000_000))
     prepared = folder / "prepared.db"
-    shutil.copy(sqlite_template, prepared)
-    with closing(Database(f"sqlite:///{prepared}")) as db:
+    with closing(Database(copy_of(sqlite_template, prepared))) as db:
         ids = prepare(db)
 
     @contextmanager
     def copy() -> Iterator[str]:
         path = folder / f"{next(numbers)}.db"
-        shutil.copy(prepared, path)
-        yield f"sqlite:///{path}"
+        yield copy_of(prepared, path)
         path.unlink()
 
     return _place("sqlite", copy, ids)
@@ -283,19 +274,19 @@ def damaged(url: str) -> Iterator[None]:
         file.truncate()
 
 
-FAULTS: dict[str, tuple[Callable[[str], Any], dict[str, set[Fault | None]]]] = {
-    "busy": (busy, {"sqlite": {Fault.BUSY}, "postgresql": {Fault.STATEMENT}}),
+FAULTS: dict[str, tuple[Callable[[str], Any], dict[str, Fault | None]]] = {
+    "busy": (busy, {"sqlite": Fault.BUSY, "postgresql": Fault.STATEMENT}),
     "full": (
         lambda url: refused(url, "PRAGMA max_page_count = 2", "53100"),
-        {"sqlite": {Fault.BUSY}, "postgresql": {Fault.BUSY}},
+        {"sqlite": Fault.BUSY, "postgresql": Fault.BUSY},
     ),
     "read-only": (
         lambda url: refused(url, "PRAGMA query_only = ON", "25006"),
-        {"sqlite": {Fault.READ_ONLY}, "postgresql": {None}},
+        {"sqlite": Fault.READ_ONLY, "postgresql": None},
     ),
-    "damaged": (damaged, {"sqlite": {Fault.DAMAGED}}),
+    "damaged": (damaged, {"sqlite": Fault.DAMAGED}),
 }
-AT_THEIR_OWN_PACE = {"screen"}
+AT_ITS_OWN_PACE = "screen"
 """What tries again by itself until the fault is over."""
 
 
@@ -304,38 +295,45 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database_module, "BUSY_TIMEOUT_S", 0.1)
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("fault", FAULTS)
-def test_while_the_database_is_at_fault_nothing_is_stored_and_then_all_of_it(
-    place: Place, fault: str, name: str
-) -> None:
-    befall, told = FAULTS[fault]
-    if place.kind not in told or (None in told[place.kind] and name in AT_THEIR_OWN_PACE):
-        pytest.skip("there is no such fault there, or it does not pass")
+@contextmanager
+def impatient(place: Place) -> Iterator[str]:
+    """A copy of the site whose server lets nobody wait for a lock; its URL."""
     with place.copy() as url:
         if place.kind == "postgresql":
             with psycopg.connect(url, autocommit=True) as admin:
-                admin.execute("ALTER ROLE CURRENT_USER SET lock_timeout = '100ms'")
-        try:
-            with closing(Database(url)) as db:
+                name = url.partition("?")[0].rpartition("/")[2]
+                admin.execute(SQL("ALTER DATABASE {} SET lock_timeout = '100ms'").format(Identifier(name)))
+        yield url
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS.keys() - {AT_ITS_OWN_PACE}))
+def test_while_the_database_is_at_fault_nothing_is_stored_and_then_all_of_it(place: Place, name: str) -> None:
+    with impatient(place) as url, closing(Database(url)) as db:
+        for fault, (befall, told) in FAULTS.items():
+            if place.kind in told:
                 raised: list[BaseException] = []
                 with befall(url):
-                    doing = threading.Thread(target=_attempt, args=(db, place.ids, name, raised))
-                    doing.start()
-                    doing.join(0.6)
-                doing.join(30)
-                assert not doing.is_alive()
-                if raised:
-                    assert passing_fault(raised[0]) in told[place.kind], raised
-                    assert facts(db, place.volatile) == place.before, "a part of it is stored"
-                    OPERATIONS[name](db, place.ids)
-                else:
-                    assert name in AT_THEIR_OWN_PACE, "it was not told of the fault"
-                _is_whole(db, place, name)
-        finally:
-            if place.kind == "postgresql":
-                with psycopg.connect(url, autocommit=True) as admin:
-                    admin.execute("ALTER ROLE CURRENT_USER RESET lock_timeout")
+                    _attempt(db, place.ids, name, raised)
+                assert raised and passing_fault(raised[0]) is told[place.kind], (fault, raised)
+                assert facts(db, place.volatile) == place.before, f"{fault}: a part of it is stored"
+        OPERATIONS[name](db, place.ids)
+        _is_whole(db, place, name)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_tries_again_by_itself_is_done_once_the_fault_is_over(place: Place, fault: str) -> None:
+    befall, told = FAULTS[fault]
+    if told.get(place.kind) is None:
+        pytest.skip("there is no such fault there, or it does not pass")
+    with impatient(place) as url, closing(Database(url)) as db:
+        raised: list[BaseException] = []
+        with befall(url):
+            doing = threading.Thread(target=_attempt, args=(db, place.ids, AT_ITS_OWN_PACE, raised))
+            doing.start()
+            doing.join(0.6)
+        doing.join(30)
+        assert not doing.is_alive() and not raised
+        _is_whole(db, place, AT_ITS_OWN_PACE)
 
 
 def _attempt(db: Database, ids: Ids, name: str, raised: list[BaseException]) -> None:
@@ -369,7 +367,7 @@ def test_ended_before_any_write_it_is_done_again_as_if_nothing_was(place: Place,
         with place.copy() as url:
             ended = stop(url, place.ids, name, number)
             with closing(Database(url)) as db:
-                if number == 1 and name not in AT_THEIR_OWN_PACE:
+                if number == 1 and name != AT_ITS_OWN_PACE:
                     assert facts(db, place.volatile) == place.before, "nothing was written yet"
                 if ended:
                     with suppress(ValueError, LookupError):  # what is done already may be refused in words

@@ -8,10 +8,10 @@ import pytest
 
 from jobs.agents import Agents
 from screening.settings import Settings
-from tests.jobs.processes import apps, stub, workers
+from tests.jobs.processes import stub, workers
 from tests.jobs.running import MakeAgents
 
-__all__ = ["apps", "stub", "workers"]
+__all__ = ["stub", "workers"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from tests.jobs.forked import Forked, run_program
 from tests.stub_server import StubPlan, StubServer
 from tests.stub_server.asked import read_asked
 from tests.stub_server.beside import stubs_beside
 
 ROOT = Path(__file__).parents[2]
 UP = "screening what is pending"
+DEADLY_WORKER = ("-m", "tests.jobs.deadly_worker")
 
 
 class NotingStub(StubServer):
@@ -41,22 +43,30 @@ class Workers:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._count = 0
-        self.alive: list[subprocess.Popen[bytes]] = []
+        self.alive: list[Any] = []
 
     def start(self, database_url: str, options: Mapping[str, Any], program: tuple[str, ...] = ("worker.py",)) -> int:
         """Start one; returns its number in `alive`."""
-        self._count += 1
-        with self.log(self._count).open("wb") as log:
+        with self._next_log().open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, *program], cwd=ROOT, env=environment(database_url, options), stderr=log, stdout=log
             )
-        self.alive.append(process)
-        process.log = self.log(self._count)  # type: ignore[attr-defined]
-        return len(self.alive) - 1
+        return self._keep(process)
 
-    def log(self, number: int) -> Path:
-        """Where the worker's log goes."""
-        return self._folder / f"worker-{number}.log"
+    def fork(self, database_url: str, options: Mapping[str, Any], program: tuple[str, ...] = DEADLY_WORKER) -> int:
+        """The same in a twentieth of the time, where how the program starts is not what is tried."""
+        return self._keep(Forked(run_program, program, environment(database_url, options), self._next_log()))
+
+    def _next_log(self) -> Path:
+        self._count += 1
+        log = self._folder / f"worker-{self._count}.log"
+        log.touch()
+        return log
+
+    def _keep(self, process: Any) -> int:
+        process.log = self._folder / f"worker-{self._count}.log"
+        self.alive.append(process)
+        return len(self.alive) - 1
 
     def up(self, number: int = -1, within_s: float = 60.0) -> None:
         """Wait until it has prepared its database and begins to work."""
@@ -69,12 +79,12 @@ class Workers:
 
     def log_of(self, number: int = -1) -> str:
         """What it has logged so far."""
-        log: Path = self.alive[number].log  # type: ignore[attr-defined]
+        log: Path = self.alive[number].log
         return log.read_text(encoding="utf-8", errors="replace")
 
     def dead(self, number: int = -1) -> bool:
         """Whether it ended by itself."""
-        return self.alive[number].poll() is not None
+        return bool(self.alive[number].poll() is not None)
 
     def kill(self, number: int = -1, sign: int = signal.SIGKILL) -> None:
         """End it, by default without warning, and wait until it is gone."""
@@ -93,10 +103,10 @@ def app_program(port: int) -> tuple[str, ...]:
     return ("app.py", "--port", str(port))
 
 
-def serves(port: int) -> bool:
-    """Whether the app on this port answers that it is well."""
+def serves(port: int, asked: str = "_stcore/health") -> bool:
+    """Whether the app on this port, or another program, answers that it is well."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{asked}", timeout=5) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False
@@ -124,16 +134,6 @@ def wait_for(condition: Callable[[], bool], within_s: float) -> float:
 def workers(tmp_path: Path) -> Iterator[Workers]:
     """Processes that end with the test."""
     started = Workers(tmp_path)
-    yield started
-    started.end()
-
-
-@pytest.fixture
-def apps(tmp_path: Path) -> Iterator[Workers]:
-    """Apps that end with the test."""
-    folder = tmp_path / "apps"
-    folder.mkdir()
-    started = Workers(folder)
     yield started
     started.end()
 

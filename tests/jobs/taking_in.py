@@ -1,8 +1,6 @@
 """What the app does at its start and nothing else: goes on with the files that an earlier process left unfinished."""
 
-import multiprocessing
 import sys
-from multiprocessing.context import ForkServerProcess
 
 from jobs import uploads
 from pages.batches.intake_runs import IntakeRuns
@@ -13,19 +11,10 @@ from storage.database import Database
 receive("What is loaded once, for all processes that are forked from here.")
 
 
-def go_on(settings: Settings) -> None:
+def take_in(settings: Settings) -> None:
     """Until all is in; the process ends with 1 where a file is left."""
     folder = settings.data_directory / uploads.BY_PEOPLE
     runs = IntakeRuns(Database(settings.database_url), settings)
     runs.resume()
     runs.wait()
     sys.exit(1 if list(uploads.unfinished_uploads(folder)) else 0)
-
-
-def started(settings: Settings) -> ForkServerProcess:
-    """Such a process. It is forked from one that has everything imported, so that many can be started and killed."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    process = context.Process(target=go_on, args=(settings,), daemon=True)
-    process.start()
-    return process

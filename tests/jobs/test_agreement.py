@@ -63,21 +63,11 @@ def test_cases_read_twice_for_what_was_said_of_them_are_in_no_coefficient(db: Da
     assert alpha.value == pytest.approx(1 - (2 * n - 1) * 2 / (2 * ones * (2 * n - ones)))
     assert unsafe.value == pytest.approx(2 * both / (2 * both + 1))
     assert main_figure(db, SENIOR, KEY) == (alpha, found.disputed)
-
-
-@pytest.mark.parametrize("later", [0.0, 1.0])
-def test_the_rate_that_counts_is_the_one_in_force_when_a_case_was_read(db: Database, later: float) -> None:
-    register(db, ANN, BO, SENIOR)
-    _site(db, RATE)
-    said = _labels(db, RATE)
-    _read_twice(db, said)
-    before = _measured(db)
-    _site(db, later)
-    assert _measured(db) == before
+    for later in (0.0, 1.0):  # the rate that counts is the one in force when a case was read
+        _site(db, later)
+        assert _measured(db) == found
     table = review_table(db, SENIOR, KEY)
-    assert dict(zip(table.case_ids, table.at_random, strict=True)) == {
-        each: second_review_coin(each) < RATE for each in said
-    }
+    assert dict(zip(table.case_ids, table.at_random, strict=True)) == {each: each in chosen for each in said}
 
 
 def test_fewer_than_two_cases_read_at_random_give_no_figure(db: Database) -> None:

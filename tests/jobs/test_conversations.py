@@ -1,7 +1,6 @@
 """A conversation as agents are shown it: one JSON record, every turn as data, and nothing refused is called safe."""
 
 import json
-import random
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,8 @@ from jobs.intake import receiver
 from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
-from screening.models.settings import ModelSettings
-from screening.models.wire import data_block, prepare_call
-from screening.pipeline.draws import DrawRequest, ScreenedText, screened_thread
-from screening.pipeline.files import load_prompts
+from screening.models.wire import data_block
+from screening.pipeline.draws import ScreenedText, screened_thread
 from screening.settings import Settings
 from screening.text.conversation import Judged, Question
 from storage.batches.intake import add_rows, text_to_send
@@ -31,8 +28,8 @@ TURNS = [
 ]
 
 
-def case_of(question: Question = Question.TEXT, judged: Judged = Judged.LAST_USER) -> NewCase:
-    review = ConversationReading(shape=Shape.MESSAGES, judged=judged, questions=(question,))
+def case_of() -> NewCase:
+    review = ConversationReading(shape=Shape.MESSAGES, judged=Judged.LAST_USER, questions=(Question.TEXT,))
     content = json.dumps([{"id": "1", "messages": TURNS}]).encode()
     table = read_table(content, mapping=ColumnMapping(text="messages", id="id", conversation=review))
     (row,) = table.rows(receiver(Settings(sampler="simulated")))
@@ -55,16 +52,6 @@ def test_a_conversation_is_sent_as_one_json_record_that_no_turn_can_leave() -> N
         ]
     }
     assert "<" not in record
-
-
-@pytest.mark.parametrize(
-    ("question", "words"), [(Question.TEXT, "Judge what is said"), (Question.REPLY, "the assistant says")]
-)
-def test_the_system_prompt_says_what_is_asked(question: Question, words: str) -> None:
-    text = shown(case_of(question, Judged.WHOLE))
-    request = DrawRequest(node="worker", text=text, first=0, count=1)
-    call = prepare_call(request, ModelSettings(), load_prompts(), random.Random(0))
-    assert words in str(call.system[1]["text"]) and "conversation" not in str(call.system[0]["text"])
 
 
 def test_a_stored_conversation_is_shown_as_it_was_taken_in_and_masked_where_that_is_on(db: Database) -> None:
@@ -97,18 +84,3 @@ def test_the_same_conversations_end_the_same_however_a_file_keeps_them(
     ended = {row["id"]: row["outcome"] for row in map(json.loads, out.read_text(encoding="utf-8").splitlines())}
     assert ended["c6"] == "human_review", "an injection in an earlier turn refuses safe"
     assert ended["c4"] != "safe" and ended["c2"] != "safe" and ended["c3"] == "safe"
-
-
-def test_an_option_for_conversations_alone_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    given = [
-        "screen",
-        str(SHAPES / "turns.csv"),
-        "--judged",
-        "whole",
-        "--out",
-        str(tmp_path / "out"),
-        "--sampler",
-        "simulated",
-    ]
-    assert main(given) == 2
-    assert "say how the file keeps conversations" in capsys.readouterr().err

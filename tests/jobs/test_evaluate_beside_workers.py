@@ -11,7 +11,6 @@ from sqlalchemy import select, text
 
 from commands.evaluate import record_as_batch
 from jobs.agents import PLACES, RATE
-from jobs.process import worker_name
 from jobs.runner import only_worker
 from screening.evaluation.public_datasets import EvaluationData, load_evaluation
 from screening.settings import Settings
@@ -41,7 +40,7 @@ async def _recorded(db: Database, url: str, data: EvaluationData, chosen: Settin
     """Draws of the batch, while a worker screens another one."""
     with only_worker(db.lock_file) if db.kind == "sqlite" else nullcontext():
         async with running(db, agents(0.05), worker="the worker"):
-            batch(db, 60)
+            batch(db, 20)
             await asyncio.sleep(0.5)
             book = await asyncio.wait_for(record_as_batch(url, data, chosen), 90)
     return book.draws
@@ -60,16 +59,6 @@ async def test_no_case_is_screened_twice_at_a_time(
     assert ("a worker is at work on this database: waiting" in told) == (db.kind == "sqlite")
 
 
-async def test_a_batch_that_the_only_worker_cannot_screen_is_not_waited_for(
-    sqlite_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    db = Database(sqlite_url)
-    chosen = settings(sqlite_url, {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9", "ANTHROPIC_API_KEY": "k"})
-    assert await _recorded(db, sqlite_url, _data(tmp_path), chosen) == 0
-    assert f"{TEXTS} texts pending" in capsys.readouterr().err
-    db.close()
-
-
 async def test_its_calls_are_under_the_limits_that_all_workers_share(
     postgresql_db: Database, postgresql_url: str, stub: Callable[[StubPlan], NotingStub], tmp_path: Path
 ) -> None:
@@ -79,8 +68,3 @@ async def test_its_calls_are_under_the_limits_that_all_workers_share(
     assert (await record_as_batch(postgresql_url, _data(tmp_path), chosen)).draws >= TEXTS * 72
     assert set(postgresql_db.values(select(call_limits.c.name))) == {PLACES, RATE}
     assert service.counters.max_in_flight <= 3
-
-
-def test_processes_of_one_number_on_one_host_have_different_names() -> None:
-    names = {worker_name("a prefix longer than the column where the names are kept is wide: ") for _ in range(10)}
-    assert len(names) == 10 and max(map(len, names)) <= 64

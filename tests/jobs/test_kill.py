@@ -1,178 +1,119 @@
-"""SIGKILL at any moment, to the app, the workers or both, or while a file is taken in: nothing is lost, doubled, or
-asked again once committed.
+"""SIGKILL to each program at some moment of its work: nothing is lost, doubled, or asked again once committed, what
+should come back does, and no case is blamed for it but one that kills.
 """
 
+import json
 import os
 import random
+import signal
+import socket
 import time
+import urllib.parse
+import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from multiprocessing.context import ForkServerProcess
+from contextlib import closing, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
+import serve
+from jobs.screening_job import MOST_STARTS
 from jobs.uploads import Upload
+from screening.datasets.mapping import ColumnMapping, FileMapping, mapping_json
+from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches import counts
-from storage.batches.batches import Progress, progress
+from storage.batches.batches import progress
 from storage.batches.counts import kinds
 from storage.batches.intake import last_row, read_rejected, takes_rows
 from storage.database import Database
 from storage.schema import audit_events, cases, inbox_entries, node_runs, pending_cases, screenings
+from storage.site.accounts import Scope, make_program
 from tests.free_port import free_port
-from tests.jobs.files import hand_over, settings, write_posts
-from tests.jobs.processes import NotingStub, Workers, app_program, serves, wait_for
-from tests.jobs.taking_in import started
+from tests.jobs.deadly_worker import DEADLY
+from tests.jobs.files import SENTENCES, batch_from, hand_over, settings, write_posts
+from tests.jobs.forked import Forked
+from tests.jobs.processes import NotingStub, Workers, serves, wait_for
+from tests.jobs.running import batch
+from tests.jobs.taking_in import take_in
 from tests.storage.recount import recount, recount_kinds
 from tests.stub_server import StubPlan, TextRule
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
-TIMES = 2 if "SECOND_LOOK_FULL" in os.environ else 1
-ROWS, REJECTED_EVERY = 150 * TIMES, 50
-ROUNDS = ((("worker",),) * 4 + (("app",),) * 3 + (("app", "worker"),) * 2) * TIMES
+TIMES = 4 if "SECOND_LOOK_FULL" in os.environ else 1
+ROWS, REJECTED_EVERY = 60 * TIMES, 30
 PLAN = StubPlan(
-    latency_s=0.2,
-    jitter_s=0.15,
+    latency_s=0.05,
+    jitter_s=0.1,
     weights={"safe": 0.97, "escalate": 0.03},
     texts=(
         TextRule(contains="want to die", weights={"unsafe": 0.97, "escalate": 0.03}),
         TextRule(contains="pointless", weights={"unsafe": 0.15, "escalate": 0.8, "safe": 0.05}),
     ),
 )
-SLOWEST_S = 8.0
 
 
-@dataclass(kw_only=True)
-class Site:
-    """An app and its workers, started and killed."""
-
-    apps: Workers
-    workers: Workers
-    url: str
-    options: dict[str, Any]
-    most_workers: int
-    meanwhile: Callable[[], None]
-    port: int = field(default_factory=free_port)
-
-    def start(self) -> None:
-        """Whatever is missing."""
-        if not self.apps.alive:
-            self.apps.start(self.url, self.options, app_program(self.port))
-        while len(self.workers.alive) < self.most_workers:
-            self.workers.start(self.url, self.options)
-
-    def up(self) -> None:
-        """Wait until all of them serve and work."""
-        wait_for(self._is_up, 120)
-
-    def _is_up(self) -> bool:
-        self.meanwhile()
-        return (serves(self.port) or self.apps.dead()) and all(map(self.workers.is_up, range(len(self.workers.alive))))
-
-    def kill(self, victim: str) -> None:
-        """Kill the app, or the worker that has lived longest; it must not have ended by itself."""
-        processes = self.apps if victim == "app" else self.workers
-        assert not processes.dead(0), f"the {victim} ended by itself:\n{processes.log_of(0)[-4000:]}"
-        processes.kill(0)
-
-
-def test_app_and_workers_killed_again_and_again_over_one_batch(
-    db: Database,
-    database_url: str,
-    apps: Workers,
-    workers: Workers,
-    stub: Callable[[StubPlan], NotingStub],
-    tmp_path: Path,
+def test_workers_killed_over_one_batch_lose_and_double_nothing(
+    db: Database, database_url: str, workers: Workers, stub: Callable[[StubPlan], NotingStub], tmp_path: Path
 ) -> None:
-    service = stub(PLAN)
-    most_workers = 1 if db.kind == "sqlite" else 2
+    """On a server two of them, of which the one that has lived longer is killed each time."""
+    service, many, rng = stub(PLAN), 1 if db.kind == "sqlite" else 2, random.Random(20)
     options = {
         "ANTHROPIC_BASE_URL": service.url,
         "ANTHROPIC_API_KEY": "k",
         "requests_per_minute": 1_000_000,
-        "cases_in_flight": 6 // most_workers,
-        "data_directory": tmp_path / "data",
+        "cases_in_flight": 6 // many,
     }
     accepted = write_posts(tmp_path / "posts.csv", ROWS, REJECTED_EVERY)
-    upload = hand_over(db, tmp_path / "posts.csv", settings(database_url, options))
-
-    def brake() -> None:
-        service.plan = slower(progress(db, str(upload.batch_id)))
-
-    site = Site(
-        apps=apps, workers=workers, url=database_url, options=options, most_workers=most_workers, meanwhile=brake
-    )
-    started = time.monotonic()
-    kills = _kill_again_and_again(site, db, upload, random.Random(20))
-    found, killed = progress(db, str(upload.batch_id)), time.monotonic() - started
-    assert 0 < found.pending < accepted, "all or nothing was screened by the last kill"
+    batch_id = batch_from(db, tmp_path / "posts.csv", settings(database_url, options))
+    for kill in range(2 * TIMES):
+        while len(workers.alive) < many:
+            workers.fork(database_url, options)
+        left = accepted * (1 - (kill + 1) / (2 * TIMES + 2))
+        wait_for(lambda left=left: workers.dead(0) or progress(db, batch_id).pending < left, 120)  # type: ignore[misc]
+        time.sleep(rng.uniform(0.0, 0.2))
+        assert not workers.dead(0), workers.log_of(0)
+        workers.kill(0)
+    assert progress(db, batch_id).pending > 0, "all was screened by the last kill"
     service.plan = PLAN.model_copy(update={"latency_s": 0.0, "jitter_s": 0.0})
-    site.start()
-    wait_for(lambda: progress(db, str(upload.batch_id)).finished_at is not None and serves(site.port), 120)
-    wait_for(lambda: not list(upload.path.parent.iterdir()), 60)
-    _each_row_once(db, str(upload.batch_id), accepted)
-    asked_in_vain = _nothing_committed_asked_again(db, service)
-    took = f"{killed:.0f} s, done after {time.monotonic() - started:.0f} s, {found.pending} were pending"
-    print(f"{db.kind}: {dict(kills)} in {took}; {asked_in_vain}")
+    workers.fork(database_url, options)
+    wait_for(lambda: progress(db, batch_id).finished_at is not None, 120)
+    _each_row_has_one_outcome(db, batch_id, accepted)
+    _nothing_committed_was_asked_again(db, service)
 
 
-def slower(found: Progress) -> StubPlan:
-    """The fewer cases are left the later the service answers: the batch outlasts the kills on any machine."""
-    pending = found.pending if found.accepted else ROWS
-    slowness = max(1.0, (ROWS / 2 / max(pending, 1)) ** 2)
-    return PLAN.model_copy(update={"latency_s": min(slowness * PLAN.latency_s, SLOWEST_S)})
-
-
-def _kill_again_and_again(site: Site, db: Database, upload: Upload, rng: random.Random) -> Counter[str]:
-    kills: Counter[str] = Counter()
-    for number, victims in enumerate(rng.sample(ROUNDS, len(ROUNDS))):
-        site.start()
-        if number % 2:
-            site.up()
-            wait_for(lambda: progress(db, str(upload.batch_id)).rows_in > 0 or site.apps.dead(), 120)
-            time.sleep(rng.uniform(0.0, 0.7))
-        else:
-            time.sleep(rng.uniform(0.0, 3.0))  # while they start
-        site.meanwhile()
-        kills["while rows come in"] += takes_rows(db, str(upload.batch_id))
-        for victim in rng.sample(victims, len(victims)):
-            site.kill(victim)
-            kills[victim] += 1
-    site.apps.end()
-    site.workers.end()
-    assert kills["app"] == 5 * TIMES and kills["worker"] == 6 * TIMES and kills["while rows come in"], kills
-    return kills
-
-
-def _each_row_once(db: Database, batch_id: str, accepted: int) -> None:
-    found = progress(db, batch_id)
-    assert (found.accepted, found.rejected) == (accepted, ROWS - accepted)
-    assert found.safe + found.unsafe + found.human_review + found.pending == accepted
-    refused = [(one.row, one.line, one.external_id, one.reason) for one in read_rejected(db, LOCAL_USER, batch_id)]
-    empty = range(REJECTED_EVERY, ROWS + 1, REJECTED_EVERY)
-    assert refused == [(row, row + 1, f"p{row}", "empty_text") for row in empty]
+def _each_row_has_one_outcome(db: Database, batch_id: str, accepted: int) -> None:
+    _each_row_is_in_once(db, batch_id, ROWS, REJECTED_EVERY)
     with db.read() as conn:
-        taken_in = conn.execute(select(cases.c.row, cases.c.external_id).order_by(cases.c.id)).all()
-        assert list(map(tuple, taken_in)) == [(row, f"p{row}") for row in range(1, ROWS + 1) if row not in empty]
         outcomes = Counter(dict(conn.execute(select(screenings.c.case_id, func.count()).group_by("case_id")).all()))
         assert set(outcomes.values()) == {1} and len(outcomes) == accepted == len(set(_ids(conn, cases.c.id)))
         assert not _ids(conn, pending_cases.c.case_id)
         to_people = select(screenings.c.case_id).where(screenings.c.outcome == "human_review")
         assert set(conn.execute(to_people).scalars()) <= set(_ids(conn, inbox_entries.c.case_id))
-        assert recount(conn, batch_id) == counts.totals(conn, [batch_id])[batch_id]
-        assert recount_kinds(conn, batch_id) == kinds(conn, batch_id)
-        reasons = Counter(conn.execute(select(screenings.c.reason)).scalars())
+        reasons = Counter(_ids(conn, screenings.c.reason))
     assert reasons["repeated_failure"] <= accepted * 0.05, f"kills from outside are blamed on the cases: {reasons}"
     assert reasons["identified"] > accepted / 2
 
 
-def _nothing_committed_asked_again(db: Database, service: NotingStub) -> str:
+def _each_row_is_in_once(db: Database, batch_id: str, rows: int, rejected_every: int) -> None:
+    empty = range(rejected_every, rows + 1, rejected_every)
+    refused = [(one.row, one.line, one.external_id, one.reason) for one in read_rejected(db, LOCAL_USER, batch_id)]
+    assert refused == [(row, row + 1, f"p{row}", "empty_text") for row in empty]
+    found = db.rows(select(cases.c.row, cases.c.external_id, cases.c.text).order_by(cases.c.row))
+    assert [row.row for row in found] == [row for row in range(1, rows + 1) if row not in empty]
+    assert all(row.external_id == f"p{row.row}" and f"day {row.row}." in row.text for row in found)
+    with db.read() as conn:
+        assert recount(conn, batch_id) == counts.totals(conn, [batch_id])[batch_id]
+        assert recount_kinds(conn, batch_id) == kinds(conn, batch_id)
+
+
+def _nothing_committed_was_asked_again(db: Database, service: NotingStub) -> None:
     """No request for a node's draws on a text after the run that stands was complete."""
     query = select(cases.c.text, node_runs.c.node, node_runs.c.calls, node_runs.c.ended_at).join(
         cases, cases.c.id == node_runs.c.case_id
@@ -182,25 +123,39 @@ def _nothing_committed_asked_again(db: Database, service: NotingStub) -> str:
     for run in runs:
         asked = service.asked_at[run.node, run.text]
         assert len(asked) >= run.calls
-        # Of a draw batch that was broken off some requests are still on their way; who starts again takes seconds.
+        # Of a draw batch that was broken off some requests are still on their way; who starts again takes a moment.
         assert max(asked) <= run.ended_at.timestamp() + 0.5, f"{run.node} asked again after its run was committed"
-    committed = sum(run.calls for run in runs)
-    asked_for = sum(map(len, service.asked_at.values()))
-    return f"{asked_for} calls for {committed} committed"
 
 
 def _ids(conn: Any, column: Any) -> list[str]:
     return list(conn.execute(select(column)).scalars())
 
 
-FILE_ROWS, FILE_REJECTED_EVERY = 3_000 * TIMES, 40
-LEAST_HITS, MOST_KILLS = 4 * TIMES, 8 * TIMES
+CASES, POISONED = 30, 5
 
 
-@pytest.fixture
-def chosen(database_url: str, tmp_path: Path) -> Settings:
-    """The settings of every process of this test."""
-    return settings(database_url, {"data_directory": tmp_path / "data"})
+def test_a_case_that_kills_its_worker_three_times_ends_with_a_human(sqlite_url: str, workers: Workers) -> None:
+    db = Database(sqlite_url)
+    texts = [f"{SENTENCES[row % 4]}, day {row}." for row in range(1, CASES + 1)]
+    texts[POISONED - 1] = f"This text is {DEADLY}."
+    batch_id, deaths = batch(db, texts), 0
+    while progress(db, batch_id).finished_at is None:
+        assert deaths <= MOST_STARTS, "killed once more than allowed"
+        workers.fork(sqlite_url, {"sampler": "simulated"})
+        wait_for(lambda: workers.dead() or progress(db, batch_id).finished_at is not None, 90)
+        deaths += workers.alive[-1].poll() == -signal.SIGKILL  # who gave up by itself was not killed by the text
+        workers.kill()
+    assert deaths == MOST_STARTS
+    ends = db.rows(select(cases.c.row, screenings.c.reason, screenings.c.outcome).join(cases))
+    assert len(ends) == CASES == len({end.row for end in ends})
+    blamed = [(end.row, end.outcome) for end in ends if end.reason == "repeated_failure"]
+    assert blamed == [(POISONED, "human_review")], f"others were blamed: {Counter(end.reason for end in ends)}"
+    assert POISONED in db.values(select(cases.c.row).join(inbox_entries))
+    db.close()
+
+
+FILE_ROWS, FILE_REJECTED_EVERY = 1_600 * TIMES, 40
+HITS = 2 * TIMES
 
 
 @pytest.fixture
@@ -211,12 +166,18 @@ def upload(db: Database, chosen: Settings, tmp_path: Path) -> Upload:
 
 
 @pytest.fixture
-def start(chosen: Settings) -> Iterator[Callable[[], ForkServerProcess]]:
-    """Starts processes that take in what is unfinished and end with the test."""
-    begun: list[ForkServerProcess] = []
+def chosen(database_url: str, tmp_path: Path) -> Settings:
+    """The settings of every process of this test."""
+    return settings(database_url, {"data_directory": tmp_path / "data"})
 
-    def one() -> ForkServerProcess:
-        begun.append(started(chosen))
+
+@pytest.fixture
+def start(chosen: Settings) -> Iterator[Callable[[], Forked]]:
+    """Starts processes that take in what is unfinished and end with the test."""
+    begun: list[Forked] = []
+
+    def one() -> Forked:
+        begun.append(Forked(take_in, chosen))
         return begun[-1]
 
     yield one
@@ -224,74 +185,148 @@ def start(chosen: Settings) -> Iterator[Callable[[], ForkServerProcess]]:
         _kill(process)
 
 
-def test_a_file_is_taken_in_whole_however_often_the_process_dies(
-    db: Database, start: Callable[[], ForkServerProcess], upload: Upload
-) -> None:
-    batch_id, rng, kills, hits = str(upload.batch_id), random.Random(8), 0, 0
-    while kills < MOST_KILLS:
-        before, process = last_row(db, batch_id), start()
-        _some_moment(db, batch_id, before, [process], rng)
-        if not process.is_alive():
-            break
-        _kill(process)
-        kills += 1
-        hits += 0 < last_row(db, batch_id) < FILE_ROWS
-    else:
-        process = start()
-    process.join(120)
-    assert process.exitcode == 0
-    print(f"{db.kind}: {kills} kills, {hits} of them with part of the file in")
-    assert hits >= LEAST_HITS
-    _each_row_taken_in_once(db, upload)
+def _kill(process: Forked) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait(30)
 
 
-def test_two_processes_over_one_file_take_it_in_once(
-    db: Database, start: Callable[[], ForkServerProcess], upload: Upload
+def test_a_file_is_taken_in_once_by_two_processes_however_often_either_dies(
+    db: Database, start: Callable[[], Forked], upload: Upload
 ) -> None:
-    """One that outlived its app beside the one that was started for it; now and then either dies."""
+    """One that outlived its app beside the one that was started for it."""
     batch_id, rng, hits = str(upload.batch_id), random.Random(9), 0
     both = [start(), start()]
-    while hits < LEAST_HITS:
-        _some_moment(db, batch_id, last_row(db, batch_id), both, rng)
-        assert all(process.is_alive() for process in both), "one ended before the file was in"
+    while hits < HITS:
+        before = last_row(db, batch_id)
+        wait_for(lambda before=before: last_row(db, batch_id) > before or both[0].poll() is not None, 60)  # type: ignore[misc]
+        both[0].wait(rng.uniform(0.0, 0.05))
+        assert all(process.poll() is None for process in both), "one ended before the file was in"
         number = rng.randrange(2)
         _kill(both[number])
         hits += 0 < last_row(db, batch_id) < FILE_ROWS
         both[number] = start()
-    _kill(both.pop(rng.randrange(2)))
-    assert takes_rows(db, batch_id), "the file was in before the last kill"
-    both.append(start())
     for process in both:
-        process.join(120)
-        assert process.exitcode == 0 and not takes_rows(db, batch_id)
-    _each_row_taken_in_once(db, upload)
+        _kill(process)
+    assert takes_rows(db, batch_id), "the file was in before the last kill"
+    both = [start(), start()]
+    for process in both:
+        assert process.wait(120) == 0 and not takes_rows(db, batch_id)
+    _each_row_is_in_once(db, batch_id, FILE_ROWS, FILE_REJECTED_EVERY)
+    assert set(db.values(select(pending_cases.c.row))) == set(db.values(select(cases.c.row)))
+    audited = dict(map(tuple, db.rows(select(audit_events.c.action, func.count()).group_by("action"))))
+    assert audited["intake_closed"] == 1 and not list(upload.path.parent.iterdir())
 
 
-def _some_moment(
-    db: Database, batch_id: str, before: int, processes: list[ForkServerProcess], rng: random.Random
+SENT = 2_000
+VALUES = ("quiet", "grave")
+"""Of the label column: what they stand for is in the mapping that the program sends with the file."""
+MAPPING = mapping_json(
+    FileMapping(
+        columns=ColumnMapping(text="text", id="id", label="label"), labels={"quiet": Label.SAFE, "grave": Label.UNSAFE}
+    )
+)
+
+
+def test_a_file_goes_on_where_the_service_was_killed(sqlite_url: str, workers: Workers, tmp_path: Path) -> None:
+    port, folder, db = free_port(), tmp_path / "data" / "programs", Database(sqlite_url)
+    made = make_program(db, LOCAL_USER.at(datetime.now(UTC)), "chat", set(Scope), 100)
+    address, options = f"http://127.0.0.1:{port}", {"sampler": "simulated", "data_directory": tmp_path / "data"}
+
+    def start() -> None:
+        workers.fork(sqlite_url, options, ("-m", "screening", "api", "--port", str(port)))
+        wait_for(lambda: workers.dead() or serves(port, "healthz"), 90)
+
+    def rows_in() -> int:
+        return db.value(select(func.count()).select_from(cases))
+
+    start()
+    lines = (f"p{row},a quiet day by the river,{VALUES[row % 2]}" for row in range(SENT))
+    asked = urllib.request.Request(
+        f"{address}/api/v1/batches?name=a.csv&mapping={urllib.parse.quote(MAPPING)}",
+        data="\n".join(("id,text,label", *lines)).encode(),
+        headers={"Authorization": f"Bearer {made.token}", "Idempotency-Key": "f1"},
+    )
+    with urllib.request.urlopen(asked, timeout=60) as answer:
+        assert answer.status == 202
+    wait_for(lambda: rows_in() > 0, 60)
+    workers.kill()
+    assert rows_in() < SENT, "it was killed in the middle"
+    start()
+    wait_for(lambda: rows_in() == SENT and not list(folder.iterdir()), 90)
+    found = dict(db.rows(select(cases.c.reference, func.count()).group_by(cases.c.reference)))  # type: ignore[arg-type]
+    (batch_id,) = db.values(select(cases.c.batch_id).distinct())
+    assert found == {"safe": SENT // 2, "unsafe": SENT // 2} and not takes_rows(db, batch_id)
+    db.close()
+
+
+WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+
+
+def test_a_worker_whose_statements_hang_ends_within_ten_seconds(
+    postgresql_db: Database, postgresql_url: str, workers: Workers
 ) -> None:
-    """Wait until some moment after more rows came in, now and then before; not where one ended by itself."""
-    if rng.random() < 0.75:
-        wait_for(lambda: last_row(db, batch_id) > before or not all(one.is_alive() for one in processes), 60)
-    processes[0].join(rng.uniform(0.0, 0.1))
+    """A thread that waits for a lock cannot be interrupted: the process ends without it."""
+    batch(postgresql_db, 20)
+    with postgresql_db.write() as holding:
+        holding.execute(text("LOCK TABLE pending_cases IN EXCLUSIVE MODE"))
+        workers.fork(postgresql_url, {"sampler": "simulated"}, ("worker.py",))
+        workers.up()
+        wait_for(lambda: holding.execute(text(WAITING)).scalar_one() > 0, 60)
+        process = workers.alive[-1]
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+        assert time.monotonic() - began < 10
 
 
-def _kill(process: ForkServerProcess) -> None:
-    process.kill()
-    process.join(30)
+def _children(pid: int) -> dict[str, int]:
+    """The app's and the worker's process."""
+    found = {}
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with suppress(OSError):
+            command = Path(f"/proc/{child}/cmdline").read_bytes()
+            found["worker" if b"worker.py" in command else "app"] = int(child)
+    return found
 
 
-def _each_row_taken_in_once(db: Database, upload: Upload) -> None:
-    batch_id, refused = str(upload.batch_id), set(range(FILE_REJECTED_EVERY, FILE_ROWS + 1, FILE_REJECTED_EVERY))
-    with db.read() as conn:
-        found = conn.execute(select(cases.c.row, cases.c.external_id, cases.c.text).order_by(cases.c.row)).all()
-        pending = set(conn.execute(select(pending_cases.c.row)).scalars())
-        assert recount(conn, batch_id) == counts.totals(conn, [batch_id])[batch_id]
-        assert recount_kinds(conn, batch_id) == kinds(conn, batch_id)
-        audited = conn.execute(select(audit_events.c.action, func.count()).group_by("action")).all()
-    rows = [row.row for row in found]
-    assert rows == sorted(set(range(1, FILE_ROWS + 1)) - refused) and set(rows) == pending
-    assert all(row.external_id == f"p{row.row}" and f"day {row.row}." in row.text for row in found)
-    assert [row.row for row in read_rejected(db, LOCAL_USER, batch_id)] == sorted(refused)
-    assert dict(map(tuple, audited))["intake_closed"] == 1
-    assert not list(upload.path.parent.iterdir())
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are looked up in /proc")
+def test_app_and_worker_that_are_killed_come_back_and_outlive_no_killed_supervisor(
+    sqlite_url: str, workers: Workers, tmp_path: Path
+) -> None:
+    db, port = Database(sqlite_url), free_port()
+    options = {"sampler": "simulated", "simulated_latency_s": 0.3, "data_directory": tmp_path, "log_format": "json"}
+    accepted = write_posts(tmp_path / "posts.csv", ROWS, REJECTED_EVERY)
+    batch_id = str(hand_over(db, tmp_path / "posts.csv", settings(sqlite_url, options)).batch_id)
+    workers.start(sqlite_url, options, ("serve.py", "--port", str(port)))
+    pid = workers.alive[-1].pid
+    wait_for(lambda: 0 < progress(db, batch_id).pending < accepted and serves(port), 90)
+    first = _children(pid)
+    for name, other in (("worker", "app"), ("app", "worker")):
+        before = _children(pid)
+        os.kill(before[name], signal.SIGKILL)
+        wait_for(lambda name=name: _children(pid).get(name) not in (None, first[name]), 30)  # type: ignore[misc]
+        assert _children(pid)[other] == before[other]
+    wait_for(lambda: serves(port), 60)
+    told = [json.loads(line) for line in workers.log_of().splitlines() if line.startswith("{")]
+    assert [one["message"].split(" ended")[0] for one in told if one["name"] == "serve"] == ["the worker", "the app"]
+    children = _children(pid)
+    workers.kill()
+    wait_for(lambda: not any(Path(f"/proc/{child}").exists() for child in children.values()), 30)
+    assert not serves(port)
+    workers.fork(sqlite_url, {"sampler": "simulated"})
+    wait_for(lambda: progress(db, batch_id).finished_at is not None, 60)
+    _each_row_has_one_outcome(db, batch_id, accepted)
+    db.close()
+
+
+def test_what_serve_starts_and_that_a_port_which_another_program_has_ends_it(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It had started app and worker again and again, as if the other program's answers were the app's."""
+    started = [serve.commands(Settings(_env_file=None, api_port=port), 1) for port in (None, 8602)]
+    assert [command.get("api", ())[3:] for command in started] == [(), ("--port", "8602")]
+    monkeypatch.setattr(serve, "GIVEN_UP_WITHIN_S", 0.1)
+    with closing(socket.create_server(("127.0.0.1", 0))) as other:
+        port = other.getsockname()[1]
+        assert serve.serve(Settings(_env_file=None, DATABASE_URL=sqlite_url), port) == 1
+    assert f"port {port} is taken" in caplog.text

@@ -94,17 +94,7 @@ def test_two_models_behind_one_host_are_told_apart_by_a_mark_of_their_paths() ->
         with pytest.raises(SamplerError, match="other agents"):
             Agents(other).sampler(began, 0)
     Agents(first).sampler(made_with(plain), 0)  # kept without a path, as all were before there were marks
-
-
-def test_the_sites_own_model_is_told_apart_by_its_path_too() -> None:
-    def at(path: str) -> Settings:
-        address = f"http://10.0.0.5:8080{path}"
-        return Settings(_env_file=None, sampler="anthropic", anthropic_api_key="k", anthropic_base_url=address)
-
-    began = configuration(at("/a"), Agents(at("/a")), preset("recommended"))
-    assert dict(facts(began, at("/a")))["Path of its address (hash)"] == began.sampler["path"]
-    with pytest.raises(SamplerError, match="other agents"):
-        Agents(at("/b")).sampler(began, 0)
+    assert "servers" not in configuration(first, Agents(first), preset("recommended")).sampler, "it asks none"
 
 
 def test_the_record_names_host_and_protocol_and_no_secret(db: Database) -> None:
@@ -116,17 +106,3 @@ def test_the_record_names_host_and_protocol_and_no_secret(db: Database) -> None:
     assert SECRET not in repr(made)
     assert dict(facts(made, settings))["Further servers"] == "ward: 10.0.0.5:8080 (chat)"
     assert "servers (ward (host 10.0.0.5:8080, protocol chat))" in model_words(made.body)
-
-
-def test_a_configuration_that_asks_no_named_server_is_what_it_was() -> None:
-    settings = settings_of("http://10.0.0.5:8080")
-    assert "servers" not in configuration(settings, Agents(settings), preset("recommended")).sampler
-    simulated = Settings(_env_file=None, sampler="simulated", servers=settings.servers)
-    assert "servers" not in configuration(simulated, Agents(simulated), at_the_ward()).sampler
-
-
-def test_another_protocol_of_an_agent_is_tried_anew() -> None:
-    plain = made_with(settings_of("http://10.0.0.5:8080"))
-    nodes = tuple(node.model_copy(update={"protocol": "logprobs"}) for node in plain.pipeline.nodes)
-    other = Configuration(pipeline=PipelineConfig(name="ward", nodes=nodes), sampler=plain.sampler)
-    assert plain.preflight_key != other.preflight_key

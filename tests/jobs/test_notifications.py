@@ -41,38 +41,35 @@ from tests.storage.inbox_cases import ANN, MINUTE, NOW, SENIOR, fill, register
 
 SECOND = timedelta(seconds=1)
 SCENARIOS = tomllib.loads((Path(__file__).parent / "notifications.toml").read_text(encoding="utf-8"))["scenario"]
-NOWHERE = "http://127.0.0.1:{}/none"
 
 
 class Site:
-    """A site with a time moved by hand, people to tell, and processes that tell."""
+    """A site with a time moved by hand, people to tell, and processes that tell. Whatever a scenario says before its
+    arrow is one of the functions here, or the priority of cases that arrive.
+    """
 
     def __init__(self, db: Database, receiver: Receiver) -> None:
         self.db, self.receiver, self.now, self.secret = db, receiver, NOW, ""
         self.cases: list[str] = []
         self.notifiers: dict[str, Notifier] = {}
 
-    def tell(self, step: int, *words: str) -> str:
+    def add(self, step: str, *words: str) -> str:
         """Somebody at this place of the order is told of the events among the words; the recipient's id."""
         known = [word for word in words if word in {each.value for each in Event}]
         quiet = words[words.index("quiet") + 1 :] if "quiet" in words else ()
-        path = "".join(word for word in words if word.startswith("/"))
         made, secret = add_recipient(
             self.db,
             LOCAL_USER.at(NOW),
-            name=str(step),
+            name=step,
             kind=Kind.WEBHOOK,
-            target=NOWHERE.format(free_port()) if "away" in words else self.receiver.address + path,
+            target=f"http://127.0.0.1:{free_port()}/none" if "away" in words else self.receiver.address,
             shown="ward",
-            step=step,
+            step=int(step),
             events=frozenset(map(Event, known)),
             quiet=(int(60 * float(quiet[0])), int(60 * float(quiet[1]))) if quiet else None,
         )
         self.secret = str(secret)
         return made.id
-
-    def fill(self, priorities: list[Priority], **more: Any) -> None:
-        self.cases += fill(self.db, priorities, **more)
 
     def round(self, after: timedelta = timedelta(), by: str = "one", *, dead: bool = False) -> int:
         """So much later a process tells, and is alive; how many messages go out."""
@@ -96,10 +93,6 @@ class Site:
             found[row.id] = f"{row.name}:{what}{many}"
         return found
 
-
-class Story(Site):
-    """A site to which things happen: whatever a scenario says before its arrow is one of these functions."""
-
     def play(self, rounds: str) -> None:
         for line in rounds.strip().splitlines():
             doing, _, expected = line.partition("->")
@@ -118,7 +111,8 @@ class Story(Site):
             assert told == sorted(expected.split()), line
 
     def arrive(self, priority: str, many: str = "1", ago: timedelta = timedelta()) -> None:
-        self.fill([Priority[priority]] * int(many), entered_at=[self.now - ago] * int(many))
+        entered_at = [self.now - ago] * int(many)
+        self.cases += fill(self.db, [Priority[priority]] * int(many), entered_at=entered_at)
 
     def late(self, priority: str, many: str = "1") -> None:
         """Overdue already."""
@@ -126,7 +120,7 @@ class Story(Site):
 
     def settled(self, many: str = "1") -> None:
         """Cases that are in no inbox."""
-        self.fill([Priority.P3] * int(many), entered=False)
+        self.cases += fill(self.db, [Priority.P3] * int(many), entered=False)
 
     def case(self, name: str) -> str:
         return self.cases[int(name[1:]) - 1]
@@ -160,9 +154,6 @@ class Story(Site):
 
     def answer(self, status: str, many: str = "0") -> None:
         self.receiver.answers = [int(status)] * int(many)
-
-    def add(self, step: str, *words: str) -> None:
-        self.tell(int(step), *words)
 
     def collect(self) -> None:
         assert outbox.collect(self.db, self.now) > 0
@@ -225,10 +216,10 @@ def named(scenarios: list[dict[str, Any]]) -> list[Any]:
 
 def _play(db: Database, receiver: Receiver, scenario: dict[str, Any]) -> None:
     register(db, SENIOR)
-    story = Story(db, receiver)
+    site = Site(db, receiver)
     for step, words in scenario["people"].items():
-        story.tell(int(step), *words.split())
-    story.play(scenario["rounds"])
+        site.add(step, *words.split())
+    site.play(scenario["rounds"])
 
 
 @pytest.mark.parametrize("scenario", named(SCENARIOS))
@@ -243,9 +234,9 @@ def test_on_a_server_too(postgresql_db: Database, receiver: Receiver, scenario: 
 
 def test_a_p0_case_is_told_signed_and_without_anything_of_it(db: Database, site: Site) -> None:
     change(db, LOCAL_USER.at(NOW), SiteSettings(public_address="https://site.example"), 0)
-    site.fill([Priority.P0])
+    site.arrive("P0")
     assert site.round() == 0 and db.rows(select(notifications)) == [], "nobody was added yet"
-    site.tell(1, "arrived_p0")
+    site.add("1", "arrived_p0")
     assert site.round() == 1
     ((headers, body),) = site.receiver.received
     signed = f"{headers['X-Second-Look-Timestamp']}.".encode() + body
@@ -261,8 +252,8 @@ def test_a_p0_case_is_told_signed_and_without_anything_of_it(db: Database, site:
 
 
 def test_a_fault_in_what_is_done_once_an_hour_keeps_nobody_from_being_told(db: Database, site: Site) -> None:
-    site.tell(1, "arrived_p0")
-    site.fill([Priority.P0])
+    site.add("1", "arrived_p0")
+    site.arrive("P0")
     write(db, text("ALTER TABLE rejected_rows RENAME TO hidden"))
     change(db, LOCAL_USER.at(NOW), SiteSettings(keep_rejected_days=7), 0)
     with pytest.raises(DatabaseError):
@@ -272,10 +263,10 @@ def test_a_fault_in_what_is_done_once_an_hour_keeps_nobody_from_being_told(db: D
 
 
 def test_a_failing_channel_is_tried_again_with_the_same_key_and_the_next_is_told(db: Database, site: Site) -> None:
-    broken = site.tell(1, "arrived_p0", "away")
-    site.tell(2, "arrived_p0")
+    broken = site.add("1", "arrived_p0", "away")
+    site.add("2", "arrived_p0")
     site.receiver.answers = [500]
-    site.fill([Priority.P0])
+    site.arrive("P0")
     for _ in range(7):
         site.round(25 * SECOND)
     keys = {headers["Idempotency-Key"] for headers, _body in site.receiver.received}
@@ -288,8 +279,8 @@ def test_a_failing_channel_is_tried_again_with_the_same_key_and_the_next_is_told
 
 def test_a_message_whose_sender_was_killed_over_it_is_sent_by_the_next(db: Database, site: Site) -> None:
     """Killed after it took the message, and after the other side had it: the repetition has the same key."""
-    site.tell(1, "arrived_p0")
-    site.fill([Priority.P0])
+    site.add("1", "arrived_p0")
+    site.arrive("P0")
     outbox.collect(db, site.now)
     (message,) = outbox.take_due(db, site.now)
     body = {"id": message.id}
@@ -297,21 +288,6 @@ def test_a_message_whose_sender_was_killed_over_it_is_sent_by_the_next(db: Datab
     assert site.round() == 0, "it may be on its way"
     assert (site.round(MINUTE), site.round()) == (1, 0)
     assert [headers["Idempotency-Key"] for headers, _body in site.receiver.received] == [message.id] * 2
-
-
-def test_those_tried_least_are_sent_first(site: Site) -> None:
-    """So many channels fail that a round cannot try them all: whoever can be reached is told first."""
-    for number in range(12):
-        site.tell(1, "arrived_p0", f"/{number}")
-    site.tell(1, "arrived_p1")
-    site.receiver.answers = [500] * 16
-    site.fill([Priority.P0])
-    site.round()
-    site.round()
-    site.now += MINUTE
-    site.fill([Priority.P1], entered_at=[site.now])
-    site.round()
-    assert "P1" in [body["priority"] for body in site.receiver.bodies[12:]]
 
 
 def test_a_monitor_hears_every_minute_and_not_without_a_worker(db: Database, site: Site) -> None:
@@ -329,7 +305,7 @@ def test_a_mail_goes_out_over_a_real_smtp_server(db: Database, site: Site) -> No
         shown = describe(mailbox.address, private=True)
         assert shown.startswith("mailto://127.0.0.1")
         add_recipient(db, LOCAL_USER.at(NOW), name="ward", kind=Kind.SERVICE, target=mailbox.address, shown=shown)
-        site.fill([Priority.P0])
+        site.arrive("P0")
         assert site.round() == 1
         (mail,) = mailbox.mails
         assert "1 case of priority P0" in mail and site.cases[0] not in mail and "canary" not in mail
@@ -338,13 +314,10 @@ def test_a_mail_goes_out_over_a_real_smtp_server(db: Database, site: Site) -> No
         assert len(mailbox.mails) == 1
 
 
-def test_the_kinds_of_services_are_those_of_the_document() -> None:
-    document = (Path(__file__).parents[2] / "docs" / "notifications.md").read_text(encoding="utf-8")
-    named = document.partition("may be named:")[2].partition("Each message")[0]
-    assert set(re.findall(r"`(\w+)`", named)) == SERVICES
-
-
 def test_addresses_that_are_refused_as_they_are_set(db: Database) -> None:
+    document = (Path(__file__).parents[2] / "docs" / "notifications.md").read_text(encoding="utf-8")
+    told = document.partition("may be named:")[2].partition("Each message")[0]
+    assert set(re.findall(r"`(\w+)`", told)) == SERVICES
     for address in ("json://127.0.0.1", "file:///etc/passwd", "exec://x", "mailto://u:p@host.example"):
         with pytest.raises(ValueError, match="not known here"):
             describe(address, private=False)

@@ -52,20 +52,20 @@ def test_a_round_that_costs_more_is_worth_more_calls_at_once() -> None:
     assert next_batch_size(times, 0, 5, 100, 10.0) == 5, "of equal plans the one that buys less"
 
 
-def test_times_that_are_past_tell_nothing_of_what_is_left() -> None:
-    assert next_batch_size([5] * 1000 + [12] * FEWEST_TIMES, 5, 1, 100) == 7
-
-
 @pytest.mark.parametrize(
-    ("drawn", "least", "draw_batch"),
-    [(0, 5, 5), (FEWEST_DRAWN - 1, 1, 1), (FEWEST_DRAWN, 1, 5), (FEWEST_DRAWN, 6, 6), (17, 1, 8)],
+    ("times", "drawn", "least", "most", "draw_batch"),
+    [
+        pytest.param([5] * 1000 + [12] * FEWEST_TIMES, 5, 1, 100, 7, id="times that are past tell nothing"),
+        pytest.param([30] * FEWEST_TIMES, 0, 5, 100, 30, id="all at once"),
+        pytest.param([30] * FEWEST_TIMES, 0, 5, 20, 20, id="within the budget"),
+        pytest.param([30] * FEWEST_TIMES, 18, 3, 20, 3, id="never less than the least"),
+        pytest.param([30] * FEWEST_TIMES, 0, 40, 100, 40, id="nothing is decided before"),
+        pytest.param([40] * (FEWEST_TIMES - 1), 0, 5, 100, 5, id="too few times"),
+        pytest.param([40] * (FEWEST_TIMES - 1), FEWEST_DRAWN - 1, 1, 100, 1, id="too few draws"),
+        pytest.param([40] * (FEWEST_TIMES - 1), FEWEST_DRAWN, 1, 100, 5, id="half as many again"),
+        pytest.param([40] * (FEWEST_TIMES - 1), FEWEST_DRAWN, 6, 100, 6, id="half as many again or the least"),
+        pytest.param([40] * (FEWEST_TIMES - 1), 17, 1, 100, 8, id="half of seventeen"),
+    ],
 )
-def test_with_too_few_times_half_as_many_again_are_asked_for(drawn: int, least: int, draw_batch: int) -> None:
-    assert next_batch_size([40] * (FEWEST_TIMES - 1), drawn, least, 100) == draw_batch
-
-
-def test_a_draw_batch_stays_within_the_budget_but_is_never_less_than_the_least() -> None:
-    times = [30] * FEWEST_TIMES
-    assert next_batch_size(times, 0, 5, 100) == 30 and next_batch_size(times, 0, 5, 20) == 20
-    assert next_batch_size(times, 18, 3, 20) == 3
-    assert next_batch_size(times, 0, 40, 100) == 40, "nothing is decided before"
+def test_how_many_are_bought(times: list[int], drawn: int, least: int, most: int, draw_batch: int) -> None:
+    assert next_batch_size(times, drawn, least, most) == draw_batch

@@ -1,7 +1,6 @@
 """Both runners: everything pending is screened, who waits comes first and sees draws, what was told to stop stops."""
 
 import asyncio
-import statistics
 from collections.abc import Sequence
 
 from sqlalchemy import func, select
@@ -29,41 +28,26 @@ def _done(db: Database, batch_id: str) -> bool:
     return progress(db, batch_id).finished_at is not None
 
 
-async def test_all_that_is_pending_is_screened_once(db: Database) -> None:
-    batch_id = batch(db, 60)
+async def test_all_is_screened_once_also_where_a_runner_was_stopped_and_no_start_is_left_open(db: Database) -> None:
+    batch_id = batch(db, 30)
+    async with running(db, agents(0.1)):
+        await until(lambda: count(db, screenings) > 3)
+    assert progress(db, batch_id).pending > 0 and unended(db) == 0, "an orderly end is no death"
     async with running(db, agents()):
         await until(lambda: _done(db, batch_id))
     found = progress(db, batch_id)
-    assert found.safe + found.unsafe + found.human_review == 60 == count(db, screenings)
+    assert found.safe + found.unsafe + found.human_review == 30 == count(db, screenings)
     assert found.safe and found.unsafe and unended(db) == 0
 
 
-async def test_a_runner_goes_on_with_what_was_there_and_leaves_no_start_open(db: Database) -> None:
-    batch_id = batch(db, 60)
-    async with running(db, agents(0.1)):
-        await until(lambda: count(db, screenings) > 3)
-    left = progress(db, batch_id).pending
-    assert left > 0 and unended(db) == 0, "an orderly end is no death"
-    async with running(db, agents()):
-        await until(lambda: _done(db, batch_id))
-
-
-async def test_live_screenings_start_within_a_second_while_a_long_batch_runs(db: Database) -> None:
-    long = batch(db, 800)
+async def test_a_live_text_is_screened_while_a_long_batch_runs(db: Database) -> None:
+    long = batch(db, 80)
     async with running(db, agents(0.2)):
         await until(lambda: count(db, screenings) > PLACES)
-        waits = [await _wait_for_a_live_start(db) for _ in range(5)]
-        assert not _done(db, long)
-    print(f"{db.kind}: started after {', '.join(f'{took:.2f}' for took in sorted(waits))} s")
-    assert statistics.median(waits) < 1.0, "about 0.15 s on an idle machine"
-
-
-async def _wait_for_a_live_start(db: Database) -> float:
-    single = batch(db, 1, kind="interactive")
-    case_id = db.value(select(cases.c.id).where(cases.c.batch_id == single))
-    took = await until(lambda: _started(db, case_id))
-    await until(lambda: _done(db, single))
-    return took
+        for _ in range(2):
+            single = batch(db, 1, kind="interactive")
+            await until(lambda single=single: _done(db, single))  # type: ignore[misc]
+        assert progress(db, long).pending > 20, "the live texts did not wait for it"
 
 
 def _started(db: Database, case_id: str) -> bool:
@@ -72,14 +56,14 @@ def _started(db: Database, case_id: str) -> bool:
 
 
 async def test_pause_resume_and_cancel(db: Database) -> None:
-    batch_id = batch(db, 100)
+    batch_id = batch(db, 60)
     async with running(db, agents(0.1)):
         await until(lambda: count(db, screenings) > 3)
         pause(db, LOCAL_USER.at(system_clock()), batch_id)
         await until(lambda: unended(db) == 0)
         held = count(db, node_runs)
         await until(lambda: batch_state(db, batch_id) is BatchState.PAUSED)
-        other = batch(db, 10)
+        other = batch(db, 4)
         await until(lambda: _done(db, other))
         assert count(db, node_runs) - _count_of(db, other) == held, "a paused batch asks nothing"
         resume(db, LOCAL_USER.at(system_clock()), batch_id)
@@ -121,11 +105,10 @@ async def test_another_process_lets_go_of_it_when_its_draw_batch_is_in(db: Datab
 
 
 async def test_an_upgrade_of_the_engine_begins_with_empty_tables(postgresql_db: Database) -> None:
-    batch_id = batch(postgresql_db, 60)
+    batch_id = batch(postgresql_db, 20)
     async with running(postgresql_db, agents(0.1)):
         await until(lambda: count(postgresql_db, screenings) > 3)
     with postgresql_db.write() as conn:
-        assert conn.exec_driver_sql(f"SELECT count(*) FROM {engine_schema()}.procrastinate_jobs").scalar_one() > 0
         conn.exec_driver_sql(f"DROP SCHEMA {engine_schema()} CASCADE")
     async with running(postgresql_db, agents()):
         await until(lambda: _done(postgresql_db, batch_id))
@@ -135,14 +118,14 @@ async def test_two_workers_share_a_batch(postgresql_db: Database) -> None:
     made_of = agents(0.2)
     async with running(postgresql_db, made_of, worker="w1"), running(postgresql_db, made_of, worker="w2"):
         await until(lambda: _workers_of_the_engine(postgresql_db) == 2 * QUEUES)
-        batch_id, at_work = batch(postgresql_db, 80), set[str | None]()
+        batch_id, at_work = batch(postgresql_db, 40), set[str | None]()
 
         def watched() -> bool:
             at_work.update(postgresql_db.values(select(pending_cases.c.worker).where(pending_cases.c.starts > 0)))
             return _done(postgresql_db, batch_id)
 
         await until(watched, within_s=90.0)
-    assert count(postgresql_db, screenings) == 80
+    assert count(postgresql_db, screenings) == 40
     assert at_work == {"w1", "w2"}
 
 

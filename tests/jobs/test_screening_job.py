@@ -89,25 +89,17 @@ async def test_a_committed_node_is_not_asked_again(db: Database) -> None:
     assert third.asked == [] and _column(db, screenings.c.case_id) == [case_id], "a decided case is not asked at all"
 
 
-async def test_the_last_start_allowed_is_still_made(db: Database) -> None:
-    batch(db, 1)
-    (case_id,), agents = _column(db, cases.c.id), Noting()
-    for _ in range(MOST_STARTS - 1):
-        record_start(db, case_id)
-    await job_of(db, agents).screen_case(case_id)
-    assert agents.asked and _column(db, screenings.c.reason) != ["repeated_failure"]
-
-
-async def test_starts_before_a_committed_node_are_forgiven(db: Database) -> None:
+@pytest.mark.parametrize("moved_on", [False, True])
+async def test_the_last_start_allowed_is_still_made_and_a_committed_node_forgives_those_before_it(
+    db: Database, moved_on: bool
+) -> None:
     """Workers died four times beside this case, but it moved on in between: it is not to blame."""
     batch(db, 1)
-    (case_id,), made = _column(db, cases.c.id), run("EEEEEE", Label.ESCALATE)
-    for _ in range(MOST_STARTS - 1):
-        record_start(db, case_id)
-    assert commit_run(db, case_id, 0, made)
-    for _ in range(MOST_STARTS - 1):
-        record_start(db, case_id)
-    agents = Noting()
+    (case_id,), agents = _column(db, cases.c.id), Noting()
+    for times in range(1 + moved_on):
+        assert not times or commit_run(db, case_id, 0, run("EEEEEE", Label.ESCALATE))
+        for _ in range(MOST_STARTS - 1):
+            record_start(db, case_id)
     await job_of(db, agents).screen_case(case_id)
     assert agents.asked and _column(db, screenings.c.reason) != ["repeated_failure"]
 
@@ -170,7 +162,7 @@ def _written_by_a_later_version(db: Database, rows: int) -> tuple[str, str]:
 
 async def test_it_waits_for_a_retry_with_its_error_and_others_go_on(db: Database) -> None:
     bad, known = _written_by_a_later_version(db, 3)
-    good = batch(db, 20)
+    good = batch(db, 6)
     async with running(db, agents()):
         await until(lambda: progress(db, bad).state is BatchState.NEEDS_RETRY)
         await until(lambda: progress(db, good).finished_at is not None)
@@ -202,27 +194,21 @@ class Row:
 
 
 def test_what_is_sent_is_masked_where_the_configuration_says_so() -> None:
-    plain, shown = text_to_send(Row, {}), text_to_send(Row, {"masking": 1})
-    assert plain.text == Row.text
+    off, on = (Settings(mask_before_sending=one, sampler="simulated") for one in (False, True))
+    plain, masked = (configuration(one, Agents(one), preset("recommended")) for one in (off, on))
+    assert plain.version != masked.version and "masking" not in plain.texts
+    assert text_to_send(Row, plain.texts).text == Row.text
+    shown = text_to_send(Row, masked.texts)
     assert (shown.text, shown.reply) == ("Write to [mail]. I want to die.", "Call [phone].")
     with pytest.raises(ValueError, match="another version"):
         text_to_send(Row, {"masking": 99})
 
 
-def test_the_configuration_tells_masked_from_unmasked() -> None:
-    off, on = (Settings(mask_before_sending=one, sampler="simulated") for one in (False, True))
-    versions = [configuration(one, Agents(one), preset("recommended")) for one in (off, on)]
-    assert "masking" not in versions[0].texts and versions[1].texts["masking"] == 1
-    assert versions[0].version != versions[1].version
-    assert json.dumps(dict(versions[1].texts))
-
-
 @pytest.mark.parametrize("sampler", ["anthropic", "chat"])
 async def test_the_server_receives_the_masked_copy_and_the_table_keeps_the_text(
-    sqlite_url: str, agents_of: MakeAgents, sampler: str
+    db: Database, agents_of: MakeAgents, sampler: str
 ) -> None:
     """Seen from the other side: everything that arrived there, of every call."""
-    db = Database(sqlite_url)
     async with StubServer(StubPlan()) as stub:
         settings = Settings(
             sampler=sampler, anthropic_base_url=stub.url, anthropic_api_key="k", mask_before_sending=True
@@ -239,4 +225,3 @@ async def test_the_server_receives_the_masked_copy_and_the_table_keeps_the_text(
     assert all("Write to [mail]. I want to die." in one and "Call [phone]." in one for one in received)
     assert not any("example.org" in one or "900123" in one for one in received)
     assert db.row(select(cases.c.text, cases.c.reply)) == (Row.text, Row.reply)
-    db.close()

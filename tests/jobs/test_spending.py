@@ -1,7 +1,10 @@
-"""What is paid for counts, also where its draws are lost; a cap holds to about a draw batch, a cancellation at once."""
+"""What is paid for counts, also where its draws are lost or not in the tables yet; a cap holds to about a draw batch, a
+cancellation at once.
+"""
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +14,8 @@ from sqlalchemy import select
 
 from jobs.agents import Agents
 from jobs.process import system_clock
-from jobs.spend_guard import FRESH_S
+from jobs.spend_guard import FRESH_S, CaseSpend, Permission, SpendGuard
+from screening.labels import Outcome
 from screening.pipeline.draws import Draw, DrawRequest, DrawSource, SamplerError, Usage
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
@@ -21,9 +25,11 @@ from storage.batches.batches import change_caps, progress, retry_failed
 from storage.batches.configurations import Configuration
 from storage.database import Database
 from storage.schema import case_errors, cases, node_runs
+from storage.site import health
 from tests.jobs.files import batch_from, settings, write_posts
 from tests.jobs.processes import NotingStub
 from tests.jobs.running import batch, job_of, running, unended, until
+from tests.storage import batch_of
 from tests.storage.recount import recount
 from tests.stub_server import Fault, StubPlan
 
@@ -91,15 +97,16 @@ def _require_accounted(db: Database, batch_id: str, calls: int) -> None:
         assert recount(conn, batch_id) == _totals(db, batch_id)
 
 
+@pytest.mark.usefixtures("short_pauses")
 async def test_calls_of_failed_draw_batches_count_and_so_a_cap_ends_every_retry(
     db: Database, database_url: str, stub: Callable[[StubPlan], NotingStub], tmp_path: Path
 ) -> None:
     service = stub(StubPlan(faults={Fault.MALFORMED: 1.0}))
     options = {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k", "requests_per_minute": 100_000}
     chosen = settings(database_url, options)
-    write_posts(tmp_path / "posts.csv", 30)
+    write_posts(tmp_path / "posts.csv", 12)
     batch_id = batch_from(db, tmp_path / "posts.csv", chosen)
-    change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_calls=40))
+    change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_calls=12))
     async with contextlib.aclosing(Agents(chosen)) as made, running(db, made):
         await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and unended(db) == 0)
     found = progress(db, batch_id)
@@ -109,28 +116,13 @@ async def test_calls_of_failed_draw_batches_count_and_so_a_cap_ends_every_retry(
     assert progress(db, batch_id).state is BatchState.CAPPED
 
 
-async def test_attempts_that_brought_nothing_count_also_where_their_draw_batch_ends_well(
-    db: Database, stub: Callable[[StubPlan], NotingStub]
-) -> None:
-    """The service worked on them, and charges: half of its first answers can't be read."""
-    service = stub(StubPlan(weights={"safe": 1.0}, faults={Fault.MALFORMED: 0.5}, seed=3))
-    chosen = Settings(_env_file=None, sampler="chat", anthropic_base_url=service.url)
-    async with contextlib.aclosing(Agents(chosen)) as made:
-        batch_id = batch(db, 2, made_of=made)
-        for case_id in _column(db, cases.c.id):
-            await job_of(db, made).screen_case(case_id)
-    found = progress(db, batch_id)
-    assert found.pending == 0 and found.lost_calls > 0 and _column(db, case_errors.c.calls) == []
-    _require_accounted(db, batch_id, service.counters.requests)
-
-
 @pytest.mark.parametrize(
     ("caps", "why"), [(Caps(max_calls=50), "max_calls"), (Caps(max_cost_usd=50 * 2**-10), "max_cost")]
 )
 async def test_a_cap_is_passed_by_less_than_a_draw_batch_for_all_cases_in_flight(
     db: Database, caps: Caps, why: str
 ) -> None:
-    batch_id, agents = batch(db, 40), Metered(price=2**-10)
+    batch_id, agents = batch(db, 30), Metered(price=2**-10)
     change_caps(db, LOCAL_USER.at(system_clock()), batch_id, caps)
     async with running(db, agents):
         await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and unended(db) == 0)
@@ -209,3 +201,119 @@ async def test_a_paused_batch_ends_the_nodes_that_have_begun_and_begins_none(db:
     assert _column(db, node_runs.c.node) == ["worker"] and unended(db) == 0
     assert progress(db, batch_id).lost_calls == 0
     _require_accounted(db, batch_id, agents.calls)
+
+
+class Guarded:
+    """Cases of one batch under its caps, each a name of one letter, and a time that the test turns.
+
+    ``a+4`` asks for four draws, ``a+4x7`` with seven attempts; ``a=4`` drew four for nothing, ``a=4@0.05`` for so many
+    dollars, ``a=4@?`` for nobody knows what; ``a.`` is stored; ``a?go`` is what it is permitted. ``commit``, ``end``
+    and ``look`` are of the tables, ``1.5s`` is the time.
+    """
+
+    def __init__(self, db: Database, caps: Caps) -> None:
+        self.db, self.now = db, 0.0
+        limits = {"max_calls": caps.max_calls, "max_cost_usd": caps.max_cost_usd}
+        self.batch_id = batch_of.batch(db, ["a", "b", "c"], **limits)  # type: ignore[arg-type]
+        self.guard = SpendGuard(db, fresh_s=1.0, clock=lambda: self.now)
+        self.stack = contextlib.ExitStack()
+        self.spends: dict[str, CaseSpend] = {}
+
+    def play(self, script: str) -> None:
+        for name in sorted(set(re.findall(r"\b([a-c])[-+=.?]", script))):
+            self.spends[name] = self.stack.enter_context(self.guard.spend(self.batch_id))
+        self.guard.look(self.batch_id)
+        for step in script.split():
+            if re.fullmatch(r"[\d.]+s", step):
+                self.now = float(step[:-1])
+            elif step in ("commit", "end", "look"):
+                getattr(self, step)()
+            else:
+                self.do(step, self.spends[step[0]], step[1], step[2:])
+        self.stack.close()
+
+    def do(self, step: str, spend: CaseSpend, sign: str, what: str) -> None:
+        if sign == "+":
+            count, _, attempts = what.partition("x")
+            spend.ask(int(count)).requests = int(attempts or 0)
+        elif sign == "=":
+            count, _, cost = what.partition("@")
+            spend.drew(int(count), None if cost == "?" else float(cost or 0))
+        elif sign == ".":
+            self.guard.settle(self.batch_id, spend)
+        else:
+            assert self.guard.permission(self.batch_id, spend) is Permission[what.upper()], step
+
+    def look(self) -> None:
+        self.guard.look(self.batch_id)
+
+    def commit(self) -> None:
+        """Six draws of the first case that waits are in the tables."""
+        batch_of.commit_run(self.db, batch_of.waiting(self.db)[0], 0, batch_of.run("EEEEEE", None))
+
+    def end(self) -> None:
+        batch_of.decide(self.db, batch_of.waiting(self.db)[0], Outcome.UNSAFE)
+
+
+def dollars(most: float) -> Caps:
+    return Caps(max_cost_usd=most)
+
+
+@pytest.mark.parametrize(
+    ("caps", "script"),
+    [
+        # Drawn by nobody, it waits: others may still fail for free; who has drawn gives up.
+        pytest.param(Caps(max_calls=20), "a+4 a=4 a+5 b?go b+11 b?wait a?none", id="under way and drawn by all"),
+        # 10 for the one and 9 for the other; one that has begun has what is left; 6 + 6 + 5 < 19 once one took 6.
+        pytest.param(
+            Caps(max_calls=19), "a?go a+3 b?wait a=3 a?go a+12 a=12 b?wait", id="a case more where enough is left"
+        ),
+        pytest.param(Caps(max_calls=19), "end look a+3 b?go", id="as many as cases of this batch took"),
+        # 6 for each of two and 10 for the third are too many, then 18 + 6 for the first, on its way anew, and 6.
+        pytest.param(
+            Caps(max_calls=27),
+            "a+4 b?go b+4 a=4 a. b=4 b. c?wait a+10 a=10 b?wait a?go",
+            id="a case keeps its place when a node is stored",
+        ),
+        pytest.param(dollars(1.0), "a+5 a=5@0.05 b?wait commit a. b?go", id="before there is a price one alone begins"),
+        pytest.param(Caps(max_calls=20), "a+4 b?go a+4x20 b?wait", id="attempts count while they are under way"),
+        # Lost with a whole draw batch, free with one that was broken off: 7 draws and 5 attempts in the end.
+        pytest.param(Caps(max_calls=12), "a+4x7 a=4 a+6x6 a=2 a?go a+1x3 a=1 a?none", id="attempts without a draw"),
+        pytest.param(dollars(0.05), "a+5 b?wait a=5@0.045 a?go b?wait", id="dollars before they are in the tables"),
+        pytest.param(dollars(0.05), "a+5 b?wait a=5@0.05 a?none b?wait", id="dollars that are all of the cap"),
+        pytest.param(dollars(0.05), "a+5 b?wait a=5@? a?none b?wait", id="an unknown price fails closed"),
+        pytest.param(dollars(0.05), "a=2@0.02 a+2 a?go b+1 a?none", id="calls under way cost the mean of the others"),
+        # 6 in the tables, unseen as yet, and 6 of its own; looked at again: counted once.
+        pytest.param(
+            Caps(max_calls=12), "b=6 commit 0.5s b. a=6 a?none 1.5s look a?none", id="counted until seen in the tables"
+        ),
+        pytest.param(Caps(max_calls=12), "b=6 commit 0.5s b. a=5 1.5s look a?go", id="and then once"),
+    ],
+)
+def test_calls_that_the_tables_do_not_know_yet_count_towards_a_cap(db: Database, caps: Caps, script: str) -> None:
+    Guarded(db, caps).play(script)
+
+
+@pytest.mark.parametrize(("kind", "shared"), [("sqlite", "go"), ("postgresql", "wait")])
+def test_workers_share_what_is_left_of_a_cap_where_there_may_be_several(
+    request: pytest.FixtureRequest, kind: str, shared: str
+) -> None:
+    """3 + 7 + 10, and 17 for the other worker; an embedded database has one, whatever its earlier ones left."""
+    with contextlib.closing(Database(request.getfixturevalue(f"{kind}_url"))) as db:
+        for name in ("w1", "w2"):
+            health.beat(db, name, "worker", system_clock())
+        Guarded(db, Caps(max_calls=30)).play(f"a?go a+3 b?{shared}")
+
+
+@pytest.mark.parametrize(("cost", "told"), [(0.01, None), (0.06, "max_cost"), (None, "cost_unknown")])
+def test_a_cap_on_cost_that_no_price_in_the_tables_will_show_is_told(
+    db: Database, cost: float | None, told: str | None
+) -> None:
+    site = Guarded(db, dollars(0.05))
+    with site.guard.spend(site.batch_id) as one:
+        site.look()
+        one.ask(3)
+        one.drew(3, cost)
+        assert site.guard.cap_without_price(site.batch_id) == told and one.lost_calls == 3
+        site.guard.settle(site.batch_id, one)
+        assert site.guard.cap_without_price(site.batch_id) is None, "the tables show it"

@@ -1,21 +1,153 @@
-"""Files that were handed in: what is forgotten after a day, and what never is."""
+"""Files that were handed in: what is forgotten after a day and what never is; and one of which nothing comes any more
+is told apart from one that is taken in, until rows come again.
+"""
 
 import io
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from queue import Queue
 
 import pytest
 
 from jobs import uploads
+from jobs.intake import LOOKS, NOBODY, OpenFiles, fill_batch
 from jobs.uploads import KEPT_S, Upload
 from screening.datasets.mapping import ColumnMapping
+from screening.datasets.reader import read_table
+from screening.datasets.rows import NewCase
 from screening.labels import Label
+from screening.review.actors import LOCAL_USER
+from screening.settings import Settings
+from screening.text.received import receive
+from storage.batches import batches
+from storage.batches.batch_state import BatchState
+from storage.batches.configurations import save_configuration
+from storage.batches.intake import (
+    TEXT_BY_TEXT,
+    OpenFile,
+    add_rows,
+    close_intake,
+    close_past_days,
+    open_files,
+    stop_intake,
+)
+from storage.database import Database
+from tests.storage.batch_of import CONFIGURATION, NOW, batch
 
 MAPPING = ColumnMapping(text="text", id="id")
+LINES = [f"p{row},a quiet day number {row} by the lake" for row in range(1, 4)]
+
+
+def _add(db: Database, batch_id: str, row: int) -> None:
+    add_rows(db, batch_id, [NewCase(row=row, external_id=f"p{row}", text=receive(LINES[row - 1]))], NOW)
+
+
+def _look(db: Database, seen: OpenFiles, times: int) -> str | None:
+    """So many looks; what is said then of the one file there is."""
+    for _ in range(times):
+        seen.look(db, NOW)
+    (found,) = open_files(db).values()
+    return found.missing
+
+
+def test_a_file_counts_as_given_up_after_so_many_looks_without_a_row_and_rows_end_that(db: Database) -> None:
+    batch_id, seen = batch(db, ["one"], closed=False), OpenFiles()
+    assert _look(db, seen, LOOKS) is None
+    assert _look(db, OpenFiles(), LOOKS) is None, "who looks first knows nothing yet"
+    assert _look(db, seen, 1) == NOBODY
+    assert batches.batch_state(db, batch_id) is BatchState.ROWS_MISSING
+    _add(db, batch_id, 2)
+    assert _look(db, seen, 1) is None, "it was slow, not dead"
+    assert _look(db, seen, LOOKS - 1) is None, "counted anew"
+    assert _look(db, seen, 2) == NOBODY
+
+
+def _of_program(db: Database, begun: timedelta) -> str:
+    version = save_configuration(db, CONFIGURATION, NOW)
+    new = batches.NewBatch(name="a.csv", configuration_version=version, seed=1, intake={"program": "chat"})
+    return batches.create_batch(db, LOCAL_USER.at(NOW + begun), new)
+
+
+def test_a_file_in_the_line_of_the_programs_is_given_up_only_with_those_before_it(db: Database) -> None:
+    later, seen = _of_program(db, timedelta(seconds=2)), OpenFiles()
+    first = _of_program(db, timedelta(seconds=1))
+
+    def missing(times: int) -> list[str | None]:
+        for _ in range(times):
+            seen.look(db, NOW)
+        return [file.missing for file in open_files(db).values()]
+
+    for row in (1, 2):
+        assert missing(LOOKS) == [None, None]
+        _add(db, first, row)
+    close_intake(db, LOCAL_USER.at(NOW), first)
+    assert missing(LOOKS) == [None], "the one before it is in: its own time begins"
+    assert missing(1) == [NOBODY]
+    after = _of_program(db, timedelta(seconds=3))
+    for row in (1, 2):
+        _add(db, after, row)
+        assert missing(1) == [NOBODY, None], "one that came after it is no sign of it"
+    _add(db, later, 1)
+    assert missing(1) == [None, None]
+    assert missing(LOOKS) == [NOBODY, NOBODY], "the service is gone"
+
+
+def test_why_a_file_stopped_is_not_said_again_in_other_words(db: Database) -> None:
+    batch_id, seen = batch(db, closed=False), OpenFiles()
+    stop_intake(db, LOCAL_USER.at(NOW), batch_id, "file_refused")
+    assert _look(db, seen, 3 * LOOKS) == "file_refused"
+    _add(db, batch_id, 1)
+    assert _look(db, seen, 1) == "file_refused", "whoever found it refused says when it goes on"
+
+
+def test_the_rest_of_a_given_up_file_is_taken_in_and_nothing_is_missing(db: Database, tmp_path: Path) -> None:
+    file = tmp_path / "day.csv"
+    file.write_text("\n".join(("id,text", *LINES)), encoding="utf-8")
+    batch_id, seen = batch(db, closed=False), OpenFiles()
+    _add(db, batch_id, 1)
+    assert _look(db, seen, LOOKS + 1) == NOBODY
+    states = []
+
+    def clock() -> datetime:
+        states.append(batches.batch_state(db, batch_id))
+        return NOW
+
+    fill_batch(db, LOCAL_USER, batch_id, read_table(file, file.name), Settings(), clock)
+    assert states == [BatchState.ROWS_MISSING, BatchState.TAKING_IN, BatchState.TAKING_IN]
+    found = batches.progress(db, batch_id)
+    assert (found.state, found.rows_in, found.rows_missing) == (BatchState.RUNNING, 3, None)
+    assert open_files(db) == {}
+
+
+def test_only_files_are_watched_that_still_take_rows(db: Database) -> None:
+    batch(db, ["one"])
+    batch(db, ["one"], kind="interactive", closed=False)
+    batches.cancel(db, LOCAL_USER.at(NOW), batch(db, closed=False))
+    _daily(db)
+    watched = batch(db, ["one", "two"], closed=False)
+    batches.pause(db, LOCAL_USER.at(NOW), watched)
+    assert open_files(db) == {watched: OpenFile(rows=2, missing=None)}
+
+
+def _daily(db: Database) -> str:
+    version = save_configuration(db, CONFIGURATION, NOW)
+    intake = {"format": TEXT_BY_TEXT, "program": "chat"}
+    new = batches.NewBatch(name="chat, a day", configuration_version=version, seed=1, intake=intake)
+    return batches.create_batch(db, LOCAL_USER.at(NOW), new)
+
+
+@pytest.mark.parametrize(("days", "state"), [(2, BatchState.TAKING_IN), (2.01, BatchState.FINISHED)])
+def test_what_a_program_handed_in_on_its_last_day_ends(db: Database, days: float, state: BatchState) -> None:
+    daily, file, closed = _daily(db), batch(db, closed=False), _daily(db)
+    close_intake(db, LOCAL_USER.at(NOW), closed)
+    for _ in range(2):
+        close_past_days(db, NOW + timedelta(days=days))
+    assert batches.batch_state(db, daily) is state
+    assert batches.batch_state(db, file) is BatchState.TAKING_IN
 
 
 def _kept(folder: Path, name: str) -> Upload:
@@ -29,7 +161,11 @@ def _days_ago(folder: Path) -> None:
 
 def test_a_file_that_was_begun_comes_back_as_it_was_confirmed(tmp_path: Path) -> None:
     _kept(tmp_path, "only looked at.csv")
-    confirmed = replace(_kept(tmp_path, "begun.csv"), mapping=MAPPING, label_values={"ok": Label.SAFE, "?": None})
+    confirmed = replace(
+        _kept(tmp_path, "begun.csv"),
+        mapping=MAPPING,
+        label_values={"ok": Label.SAFE, "?": None},
+    )
     begun = uploads.begin(confirmed, lambda: "b" * 32)
     assert list(uploads.unfinished_uploads(tmp_path)) == [begun]
     uploads.discard(begun)
@@ -37,7 +173,10 @@ def test_a_file_that_was_begun_comes_back_as_it_was_confirmed(tmp_path: Path) ->
 
 
 def test_a_file_becomes_one_batch_from_however_many_windows_it_is_started(tmp_path: Path) -> None:
-    kept, opened = replace(_kept(tmp_path, "begun.csv"), mapping=MAPPING, label_values={}), Queue[str]()
+    kept, opened = (
+        replace(_kept(tmp_path, "begun.csv"), mapping=MAPPING, label_values={}),
+        Queue[str](),
+    )
 
     def start(name: str) -> Upload:
         return uploads.begin(kept, lambda: opened.put(name) or name * 32)
@@ -61,15 +200,3 @@ def test_a_day_later_only_files_of_batches_are_left(tmp_path: Path) -> None:
     young = _kept(tmp_path, "young.csv")
     assert {path.stem for path in tmp_path.iterdir()} == {begun.token, young.token}
     assert list(uploads.unfinished_uploads(tmp_path)) == [begun]
-
-
-def test_what_is_known_of_a_file_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = _kept(tmp_path, "begun.csv")
-
-    def dies(self: Path, target: Path) -> Path:
-        raise OSError("the process ends here")
-
-    with monkeypatch.context() as patched, pytest.raises(OSError, match="ends here"):
-        patched.setattr(Path, "replace", dies)
-        uploads.remember(replace(kept, batch_id="b" * 32))
-    assert uploads.find(tmp_path, kept.token, "ann") == kept
