@@ -308,16 +308,18 @@ def impatient(place: Place) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS.keys() - {AT_ITS_OWN_PACE}))
 def test_while_the_database_is_at_fault_nothing_is_stored_and_then_all_of_it(place: Place, name: str) -> None:
-    with impatient(place) as url, closing(Database(url)) as db:
+    with impatient(place) as url:
         for fault, (befall, told) in FAULTS.items():
             if place.kind in told:
                 raised: list[BaseException] = []
-                with befall(url):
+                with closing(Database(url)) as db, befall(url):
                     _attempt(db, place.ids, name, raised)
                 assert raised and passing_fault(raised[0]) is told[place.kind], (fault, raised)
-                assert facts(db, place.volatile) == place.before, f"{fault}: a part of it is stored"
-        OPERATIONS[name](db, place.ids)
-        _is_whole(db, place, name)
+                with closing(Database(url)) as db:
+                    assert facts(db, place.volatile) == place.before, f"{fault}: a part of it is stored"
+        with closing(Database(url)) as db:
+            OPERATIONS[name](db, place.ids)
+            _is_whole(db, place, name)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
