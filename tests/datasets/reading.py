@@ -2,6 +2,7 @@
 
 import io
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from screening.datasets.reader import Table, read_table
 from screening.datasets.rows import NewCase, Reason
 from screening.text.received import ReceivedText, original_text, receive
 
+_MAIN = b"http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_RELATION = b"http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_FIRST = b'<row><c t="s"><v>0</v></c></row>'
 RISK = "I am going to kill myself tonight"
 FACTS: dict[str, Callable[[NewCase], Any]] = {
     "id": lambda row: row.external_id,
@@ -74,3 +78,20 @@ def saved(folder: Path, columns: dict[str, Any], stream: bool = True) -> Path:
         writer.write_table(table, max_chunksize=2)
     (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}))
     return folder
+
+
+def packed_workbook(strings: bytes, rows: bytes) -> bytes:
+    """A workbook of one column named text, with these further shared strings and rows as they stand in the file."""
+    parts = {
+        "xl/workbook.xml": b'<workbook xmlns="%s" xmlns:r="%s"><sheets><sheet name="S" r:id="a"/></sheets></workbook>'
+        % (_MAIN, _RELATION),
+        "xl/_rels/workbook.xml.rels": b'<Relationships><Relationship Id="a" Type="%s/worksheet" Target="s.xml"/>'
+        b'<Relationship Id="b" Type="%s/sharedStrings" Target="t.xml"/></Relationships>' % (_RELATION, _RELATION),
+        "xl/s.xml": b'<worksheet xmlns="%s"><sheetData>%s</sheetData></worksheet>' % (_MAIN, _FIRST + rows),
+        "xl/t.xml": b'<sst xmlns="%s"><si><t>text</t></si>%s</sst>' % (_MAIN, strings),
+    }
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            archive.writestr(name, content)
+    return stream.getvalue()

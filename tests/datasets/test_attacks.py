@@ -7,7 +7,6 @@ import io
 import json
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,12 +16,10 @@ import pytest
 
 from screening.datasets.reader import read_table
 from screening.datasets.sources import FileRefused
-from tests.datasets.reading import parquet
+from tests.datasets.reading import packed_workbook, parquet
 
 MOST_MB = 600
-_MAIN = b"http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-_RELATION = b"http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-_FIRST, _SECOND = (b'<row><c t="s"><v>%d</v></c></row>' % place for place in range(2))
+_SECOND = b'<row><c t="s"><v>1</v></c></row>'
 
 
 def _packed(columns: dict[str, object], **how: object) -> bytes:
@@ -47,22 +44,6 @@ def _feather(table: pa.Table) -> bytes:
     return stream.getvalue()
 
 
-def _workbook(strings: bytes, rows: bytes) -> bytes:
-    parts = {
-        "xl/workbook.xml": b'<workbook xmlns="%s" xmlns:r="%s"><sheets><sheet name="S" r:id="a"/></sheets></workbook>'
-        % (_MAIN, _RELATION),
-        "xl/_rels/workbook.xml.rels": b'<Relationships><Relationship Id="a" Type="%s/worksheet" Target="s.xml"/>'
-        b'<Relationship Id="b" Type="%s/sharedStrings" Target="t.xml"/></Relationships>' % (_RELATION, _RELATION),
-        "xl/s.xml": b'<worksheet xmlns="%s"><sheetData>%s</sheetData></worksheet>' % (_MAIN, _FIRST + rows),
-        "xl/t.xml": b'<sst xmlns="%s"><si><t>text</t></si>%s</sst>' % (_MAIN, strings),
-    }
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in parts.items():
-            archive.writestr(name, content)
-    return stream.getvalue()
-
-
 ATTACKS: dict[str, Callable[[], bytes]] = {
     "one long text.parquet": lambda: _packed({"text": ["a" * 160_000_000]}),
     "one entry in many rows.parquet": lambda: _packed(
@@ -80,14 +61,15 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
     "many rows.parquet": lambda: _packed({"text": ["fine"] * 2_100_000}),
     "one entry in many rows.arrow": lambda: _arrow(_repeated("x" * 1_300_000, 70_000)),
     "one long text.feather": lambda: _feather(pa.table({"text": ["a" * 160_000_000]})),
-    "one shared string of many parts.xlsx": lambda: _workbook(
+    "one shared string of many parts.xlsx": lambda: packed_workbook(
         b"<si>%s</si>" % (b"<r><t>12</t></r>" * 500_000 + b"".join(b"<r><t>%d</t></r>" % n for n in range(900_000))),
         _SECOND,
     ),
-    "one shared string in many rows.xlsx": lambda: _workbook(
+    "one shared string in many rows.xlsx": lambda: packed_workbook(
         b"<si><t>%s</t></si>" % (b"abc " * 900_000), _SECOND * 200_000
     ),
-    "many cells.xlsx": lambda: _workbook(b"", b"<row>%s</row>" % (b"<c><v>7</v></c>" * 99_999)),
+    "many rows.xlsx": lambda: packed_workbook(b"", b"<row/>" * 3_000_000),
+    "many cells.xlsx": lambda: packed_workbook(b"", b"<row>%s</row>" % (b"<c><v>7</v></c>" * 99_999)),
     "empty lists.json": lambda: b'[{"text":[' + b"[]," * 4_000_000 + b"[]]}]",
     "a quote never closed.csv": lambda: b'id,text\n1,"' + b"a\n" * 8_000_000,
 }

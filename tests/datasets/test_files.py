@@ -7,9 +7,7 @@ import csv
 import gzip
 import io
 import json
-import tracemalloc
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +15,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.datasets import delimited, reader
+from screening.datasets import delimited
 from screening.datasets.export import rejected_csv
 from screening.datasets.mapping import ColumnMapping, KnownDataset
 from screening.datasets.reader import read_table
-from screening.datasets.rows import FileLayout, FileRow, NewCase, Reason, RejectedRow, Rows
-from screening.datasets.sources import ColumnsUnclear, FileFormat, FileRefused, Source
+from screening.datasets.rows import NewCase, Reason, RejectedRow
+from screening.datasets.sources import ColumnsUnclear, FileFormat, FileRefused
 from screening.labels import Label
-from screening.settings import FILE_LIMITS
 from screening.text.flags import Flag
 from screening.text.received import ReceivedText, original_text, receive
-from tests.datasets.reading import RISK, cases, lines, read, workbook
+from tests.datasets.reading import RISK, lines, packed_workbook, read, workbook
 from tests.fixtures.bad_inputs import bad_inputs
 
 FILES = Path(__file__).parent.parent / "fixtures" / "bad_csv"
@@ -302,51 +299,6 @@ def test_a_well_written_file_keeps_each_text_with_its_id(
             assert (row.external_id, original_text(row.text)) == (identity if named else str(number), text)
 
 
-# --- workbooks as they are kept in the file
-
-
-def _workbook(rows: bytes, parts: int = 0) -> bytes:
-    """A workbook of one column whose rows below the header are these, with so many pictures."""
-    sheet = (
-        b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>'
-        b'<row><c t="inlineStr"><is><t>text</t></is></c></row>%s</sheetData></worksheet>' % rows
-    )
-    stream = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(WORKBOOK)) as whole, zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        for entry in whole.infolist():
-            named = entry.filename == "xl/worksheets/sheet1.xml"
-            archive.writestr(entry.filename, sheet if named else whole.read(entry))
-        for number in range(parts):
-            archive.writestr(f"xl/media/{number}.png", b"")
-    return stream.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (lambda: _workbook(b"<row/>" * 3_000_000), "far tighter"),
-        (lambda: _workbook(b"<row/>" * 400_000), "more than 2 MB"),
-        (lambda: _workbook(b"", parts=2_001), "more than 2 MB"),
-        (lambda: _workbook(b'<row><c r="ZZZ1" t="inlineStr"><is><t>a</t></is></c></row>' * 60), "60 of 60 rows do not"),
-    ],
-    ids=["tight", "large", "parts", "cells"],
-)
-def test_a_bomb_is_refused_before_it_takes_memory(
-    make: Callable[[], bytes], sentence: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What the reading takes is measured, not what the file unpacks to."""
-    small = FILE_LIMITS.model_copy(update={"characters": 20_000_000 if "tight" in sentence else 2_000_000})
-    monkeypatch.setattr("screening.datasets.sources.FILE_LIMITS", small)
-    content = make()
-    tracemalloc.start()
-    try:
-        with pytest.raises(FileRefused, match=sentence):
-            read_table(content, "bomb.xlsx")
-        assert tracemalloc.get_traced_memory()[1] < 10_000_000
-    finally:
-        tracemalloc.stop()
-
-
 def test_of_a_formula_its_saved_value_is_the_text_and_else_what_is_written() -> None:
     cells = {
         '<c t="str"><f>CONCAT(C2,D2)</f><v>I want to end it tonight</v></c>': "I want to end it tonight",
@@ -357,38 +309,7 @@ def test_of_a_formula_its_saved_value_is_the_text_and_else_what_is_written() -> 
         "<c><f>ROW()</f><v>7</v></c>": "7",
         '<c t="inlineStr"><is><t>plain words</t></is></c>': "plain words",
     }
-    content = _workbook(b"".join(b"<row>%s</row>" % cell.encode() for cell in cells))
+    content = packed_workbook(b"", b"".join(b"<row>%s</row>" % cell.encode() for cell in cells))
     table = read_table(content, mapping=ColumnMapping(text="text"))
     assert read(table, "text") == list(cells.values())
     assert "3 texts are formulas without a value in the file, and read as written there." in table.report.warnings
-
-
-# --- the exercise of docs/start-here.md: a new file format is one reader
-
-
-def subtitles(source: Source, _sheet: str | None) -> FileLayout | None:
-    """What begins with "1" and a time is a file of subtitles, a row each."""
-    content = (source if isinstance(source, bytes) else source.read_bytes()).decode("utf-8", "replace")
-    if not content.startswith("1\n00:"):
-        return None
-
-    def read_rows() -> Rows:
-        for row, block in enumerate(content.strip().split("\n\n"), start=1):
-            number, _time, *said = block.split("\n")
-            yield FileRow(row, row, {"id": number, "text": "\n".join(said)})
-
-    return FileLayout(source=source, format="subtitles", read=read_rows, columns=("id", "text"))
-
-
-def test_a_new_file_format_is_one_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    times = ("00:00:01,000 --> 00:00:02,000", "00:00:03,000 --> 00:00:04,000", "00:00:05,000 --> 00:00:06,000")
-    content = "1\n{}\nhello\nthere\n\n2\n{}\n \n\n3\n{}\nI want to\ndie tonight\n".format(*times).encode()
-    with pytest.raises(ColumnsUnclear):
-        read_table(content)
-    monkeypatch.setattr(reader, "READERS", [subtitles, *reader.READERS])
-    assert read_table(content).report.format == "subtitles"
-    assert read(content) == [("1", "hello\nthere"), Reason.EMPTY_TEXT, ("3", "I want to\ndie tonight")]
-    assert Flag.STATED_IMMINENT in cases(read_table(content))[1].text.flags
-    with pytest.raises(FileRefused, match="not a workbook"):
-        read_table(content, sheet="1")
-    assert read_table(b"id,text\n1,soup\n").report.format is FileFormat.DELIMITED

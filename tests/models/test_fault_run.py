@@ -12,11 +12,9 @@ import pytest
 from screening.labels import Label, Outcome
 from screening.models.http import HttpModel
 from screening.models.retries import SILENT_AFTER
-from screening.models.settings import ModelSettings
 from screening.pipeline.config import preset
 from screening.pipeline.draws import Answer, Bill, Draw, DrawRequest, SamplerError, ScreenedText
 from screening.pipeline.engine import Guard, NodeRun, screen
-from screening.pipeline.files import load_prompts
 from tests.models.asking import KINDS, TEXT, asked, draw_batch
 from tests.stub_server import Fault, StubPlan, TextRule
 
@@ -111,14 +109,6 @@ async def test_what_no_retry_cures_stops_the_batch_after_one_request(plan, chang
         assert stub.counters.requests == 1
     assert (error.value.kind, error.value.stops_batch) == (kind, True)
     assert TEXT.text not in str(error.value) and error.value.__cause__ is None
-
-
-async def test_a_server_that_is_not_there_is_an_error():
-    settings = ModelSettings(protocol="chat", base_url="http://127.0.0.1:9", max_retries=0)
-    async with HttpModel(settings, load_prompts()) as sampler:
-        with pytest.raises(SamplerError) as error:
-            await sampler.draw(draw_batch(1))
-    assert error.value.kind == "connection"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from anthropic import AsyncAnthropic
 
-from screening.models.http import HttpModel, default_gate
+from screening.models.http import HttpModel
 from screening.models.settings import ANTHROPIC_URL, VERSION, ModelSettings
 from screening.models.wire import cache_notes, prepare_call
 from screening.pipeline.files import PromptSet, load_prompts
@@ -64,21 +64,6 @@ async def test_what_changes_the_distribution_changes_the_description_and_nothing
     assert await described(edited) != await described()
     pace = {"api_key": "another", "concurrency": 1, "requests_per_minute": None, "call_timeout_s": 9.0}
     assert await described(**pace) == await described()
-
-
-async def test_a_shared_limiter_replaces_the_own_bucket():
-    class Shared:
-        asked = 0
-
-        async def acquire(self) -> None:
-            self.asked += 1
-
-    shared = Shared()
-    gate = default_gate(ModelSettings(requests_per_minute=1), shared)
-    for _ in range(3):
-        async with gate.slot():
-            pass
-    assert shared.asked == 3
 
 
 def test_settings_that_cannot_work_are_refused():

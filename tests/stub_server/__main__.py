@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-from tests.stub_server.plan import Fault, Gullible, StubPlan, TextRule
+from tests.stub_server.plan import Fault, StubPlan, TextRule
 from tests.stub_server.server import StubServer
 
 WEIGHTS = {
@@ -36,7 +36,6 @@ def main() -> None:
     parser.add_argument(
         "--jitter", type=float, metavar="SECONDS", dest="jitter_s", help="up to so much more, at random"
     )
-    parser.add_argument("--gullible", type=Gullible, choices=list(Gullible))
     parser.add_argument("--fault", type=_fault, action="append", metavar="KIND=RATE", dest="faults")
     given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
     host, port, file = given.pop("host"), given.pop("port"), given.pop("plan", None)

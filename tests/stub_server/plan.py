@@ -27,17 +27,6 @@ class Fault(StrEnum):
     THINKING = "thinking"
 
 
-class Gullible(StrEnum):
-    """How far the stub obeys the text it is shown.
-
-    ``literal`` says the label the text asks for; ``clever`` also translates it into the code words.
-    """
-
-    NO = "no"
-    LITERAL = "literal"
-    CLEVER = "clever"
-
-
 class _Data(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -85,6 +74,5 @@ class StubPlan(_Data):
     batch_faults: dict[str, float] = {}
     batch_lost: tuple[bool, ...] = ()
     batch_lost_ends_when_listed: bool = False
-    gullible: Gullible = Gullible.NO
     models: tuple[str, ...] | None = None
     api_key: str | None = None
