@@ -77,6 +77,7 @@ def test_what_is_left_with_nobody_who_reads_cases_is_taken_over(db: Database, go
     write(db, update(accounts).where(accounts.c.id == "ann").values(**gone))
     found = follow_ups.open_ones(db, BO.at(late))
     assert (found.shown, found.others, found.left, found.left_overdue) == ([], 1, 1, 1)
+    assert follow_ups.open_ones(db, BO.at(NOW)).left_overdue == 0
     with pytest.raises(Forbidden):
         follow_ups.take_over(db, RESEARCHER.at(late))
     assert follow_ups.take_over(db, BO.at(late)) == 1
@@ -104,6 +105,8 @@ def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> Non
     follow_ups.hand_to(db, ANN.at(NOW), one.id, "bo", "call back at three")
     (handed,) = follow_ups.open_ones(db, BO.at(NOW)).shown
     assert (handed.who, handed.note) == ("bo", "call back at three")
+    with pytest.raises(NoteMissing):  # whoever opened it may act on it still
+        follow_ups.close(db, ANN.at(NOW), one.id, How.DONE, " ")
     follow_ups.close(db, BO.at(later(1)), one.id, How.HANDED_ON, "crisis team took over")
     assert follow_ups.open_ones(db, BO.at(NOW)).shown == []
     for who, told in ((ANN, 1), (BO, 1), (CY, 0), (SENIOR, 1)):
@@ -161,6 +164,9 @@ def test_seniors_see_the_earliest_due_first_with_where_to_act_and_what_is_late(d
             assert (told.count, told.overdue) == (3, late) and (told.others, told.others_overdue) == others
     follow_ups.close(db, SENIOR.at(NOW), found.shown[0].id, How.DONE, "a senior may")
     assert follow_ups.open_ones(db, BO.at(later(60))).others_overdue == 1
+    with db.write() as conn:
+        follow_ups.open_follow_up(conn, BO.at(NOW), ids[1], Disposition.CARE_TEAM)
+    assert [one.who_name for one in follow_ups.open_ones(db, BO.at(NOW)).shown] == ["bo"], "who has no account"
 
 
 @pytest.mark.parametrize("closer", [ANN, SENIOR])
