@@ -54,41 +54,41 @@ OUTSIDE_WORLD = {
     "asyncio.subprocess", "http", "httpx", "io", "logging", "os", "pathlib", "random", "requests", "shutil", "socket",
     "sqlite3", "subprocess", "tempfile", "time", "urllib",
 }  # fmt: skip
-ALLOWED = {  # files that come with the program, and what an experiment reads and writes
-    "screening.evaluation.tables": {"pathlib"},
-    "screening.evaluation.recording": {"pathlib"},
-    "screening.evaluation.imported_answers": {"pathlib"},
-    "screening.evaluation.public_datasets": {"pathlib"},
-    "screening.pipeline.files": {"pathlib"},
-    "screening.text.lexicon": {"pathlib"},
-    "screening.text.language": {"pathlib"},
+WITH_FILES = {  # that come with the program, and what an experiment reads and writes
+    *(f"screening.evaluation.{name}" for name in ("tables", "recording", "imported_answers", "public_datasets")),
+    *("screening.pipeline.files", "screening.text.lexicon", "screening.text.language"),
 }
+OURS = ("screening", "storage", "jobs", "pages", "api", "commands")
 
 
 def _modules() -> dict[str, Path]:
-    files = [
-        path
-        for folder in ("screening", "storage", "jobs", "pages", "api", "commands")
-        for path in (ROOT / folder).rglob("*.py")
-    ]
+    files = [path for folder in OURS for path in (ROOT / folder).rglob("*.py")]
     files += [ROOT / name for name in ("app.py", "worker.py", "serve.py")]
-    names = {}
-    for path in files:
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return names
+    parts = {path: path.relative_to(ROOT).with_suffix("").parts for path in files}
+    return {".".join(part[:-1] if part[-1] == "__init__" else part): path for path, part in parts.items()}
+
+
+MODULES = _modules()
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _named(item: ast.AST) -> list[str]:
+    """What an import names, with its module."""
+    if isinstance(item, ast.Import):
+        return [alias.name for alias in item.names]
+    if isinstance(item, ast.ImportFrom):
+        assert item.level == 0, f"relative import of {item.module}"
+        return [f"{item.module}.{alias.name}" for alias in item.names]
+    return []
 
 
 @cache
 def _imports(path: Path) -> tuple[str, ...]:
-    found: list[str] = []
-    for item in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(item, ast.Import):
-            found += [alias.name for alias in item.names]
-        elif isinstance(item, ast.ImportFrom):
-            assert item.level == 0, f"{path}: relative import"
-            found += [f"{item.module}.{alias.name}" for alias in item.names]
-    return tuple(found)
+    return tuple(name for item in ast.walk(_tree(path)) for name in _named(item))
 
 
 def _in(name: str, room: str) -> bool:
@@ -107,57 +107,39 @@ def _may_import(name: str, target: str) -> bool:
     return its_room == room or its_row < row
 
 
-MODULES = _modules()
-OURS = {"screening", "storage", "jobs", "pages", "api", "commands"}
-
-
-def test_imports_point_down() -> None:
-    backward = [
-        f"{name} imports {target}"
-        for name in sorted(set(MODULES) - PACKAGES - set(ABOVE))
-        for target in _imports(MODULES[name])
-        if target.split(".")[0] in OURS and not _may_import(name, target)
-    ]
-    assert not backward
-
-
-def test_a_module_beside_the_rooms_has_no_place() -> None:
+def test_imports_point_down_and_each_library_has_its_place() -> None:
+    pages = {name for name, path in MODULES.items() if path.parent == ROOT / "pages" and path.name != "__init__.py"}
+    wrong = []
+    for name, path in MODULES.items():
+        layered = name not in PACKAGES and name not in ABOVE
+        for target in _imports(path):
+            top = target.split(".")[0]
+            backward = layered and top in OURS and not _may_import(name, target)
+            misplaced = top in PLACES and not name.startswith(PLACES[top])
+            of_a_page = target in pages or target.rpartition(".")[0] in pages
+            if backward or misplaced or of_a_page or (_in(name, "pages") and top == "commands"):
+                wrong.append(f"{name} imports {target}")
+    assert not wrong
+    for door, above in ABOVE.items():
+        assert MODULES[door].read_text(encoding="utf-8").count("\n") <= 6
+        assert all(target.split(".")[0] == above for target in _imports(MODULES[door]))
     for stranger in ("screening.helpers", "storage.more", "elsewhere"):
         with pytest.raises(AssertionError, match="has no place"):
             _room(stranger)
 
 
-def test_what_is_above_a_package_is_imported_by_its_door_alone() -> None:
-    for door, above in ABOVE.items():
-        assert MODULES[door].read_text(encoding="utf-8").count("\n") <= 6
-        assert all(target.split(".")[0] == above for target in _imports(MODULES[door]))
+def _is_private(name: str) -> bool:
+    return any(part.startswith("_") and not part.startswith("__") for part in name.split("."))
 
 
-def test_each_library_has_its_place() -> None:
-    misplaced = [
-        f"{name} imports {target}"
-        for name, path in MODULES.items()
-        for target in _imports(path)
-        if (places := PLACES.get(target.split(".")[0])) and not name.startswith(places)
-    ]
-    assert not misplaced
-
-
-def _private_names(text: str) -> list[str]:
+def _private_names(tree: ast.Module) -> list[str]:
     """Private names of libraries that this source imports, reads or sets: what has one underscore in front."""
-    tree = ast.parse(text)
     theirs, found = set[str](), list[str]()
     for item in ast.walk(tree):
-        if isinstance(item, ast.Import):
-            theirs |= {(alias.asname or alias.name).split(".")[0] for alias in item.names} - OURS
-            names = [alias.name for alias in item.names]
-        elif isinstance(item, ast.ImportFrom):
-            names = [f"{item.module}.{alias.name}" for alias in item.names]
-            if item.module and item.module.split(".")[0] not in OURS:
-                theirs |= {alias.asname or alias.name for alias in item.names}
-        else:
-            continue
-        found += [name for name in names if name.split(".")[0] not in OURS and _is_private(name)]
+        foreign = [name for name in _named(item) if name.split(".")[0] not in OURS]
+        if foreign and isinstance(item, ast.Import | ast.ImportFrom):
+            theirs |= {(alias.asname or alias.name).split(".")[0] for alias in item.names}
+        found += filter(_is_private, foreign)
     for item in ast.walk(tree):
         if isinstance(item, ast.Attribute) and _is_private(item.attr):
             owner = ast.unparse(item.value)
@@ -170,14 +152,8 @@ def _private_names(text: str) -> list[str]:
     return found
 
 
-def _is_private(name: str) -> bool:
-    return any(part.startswith("_") and not part.startswith("__") for part in name.split("."))
-
-
 def test_no_private_name_of_a_library_is_imported_read_or_set() -> None:
-    assert not [
-        f"{name}: {found}" for name, path in MODULES.items() for found in _private_names(path.read_text("utf-8"))
-    ]
+    assert not [f"{name}: {found}" for name, path in MODULES.items() for found in _private_names(_tree(path))]
     for bad in (
         "from asyncio import _x",
         "import a._b",
@@ -185,32 +161,20 @@ def test_no_private_name_of_a_library_is_imported_read_or_set() -> None:
         "from a import b\nb()._c",
         "setattr(x, '_y', 1)",
     ):
-        assert _private_names(bad), bad
-    assert not _private_names("from pages.ui import auth\nfrom a import b\nself._x = b.__doc__")
+        assert _private_names(ast.parse(bad)), bad
+    assert not _private_names(ast.parse("from pages.ui import auth\nfrom a import b\nself._x = b.__doc__"))
 
 
 def test_pure_modules_do_no_input_or_output() -> None:
-    for name in sorted(name for name in MODULES if any(_in(name, room) for room in PURE)):
+    for name in (name for name in MODULES if any(_in(name, room) for room in PURE)):
         reached = {word for target in _imports(MODULES[name]) for word in (target.split(".")[0], target)}
-        assert not reached & OUTSIDE_WORLD - ALLOWED.get(name, set()), name
-
-
-def test_no_page_imports_a_command() -> None:
-    pages = [name for name in MODULES if _in(name, "pages")]
-    assert not [name for name in pages for target in _imports(MODULES[name]) if _in(target, "commands")]
-
-
-def test_nobody_imports_a_page() -> None:
-    pages = {name for name, path in MODULES.items() if path.parent == ROOT / "pages" and path.name != "__init__.py"}
-    for name, path in MODULES.items():
-        imported = [target for target in _imports(path) if target in pages or target.rpartition(".")[0] in pages]
-        assert not imported, f"{name} imports {imported}"
+        assert not reached & OUTSIDE_WORLD - ({"pathlib"} if name in WITH_FILES else set()), name
 
 
 def test_who_acts_and_when_are_one_value() -> None:
     apart = []
     for name, path in MODULES.items():
-        for item in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for item in ast.walk(_tree(path)):
             if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
                 parameters = (*item.args.args, *item.args.kwonlyargs)
                 types = {one.arg: ast.unparse(one.annotation) for one in parameters if one.annotation}

@@ -158,21 +158,7 @@ def test_a_corrected_data_set_is_read_by_its_final_labels_and_probabilities_come
     assert (found["MV n=1"]["n"], found["MV n=1"]["accuracy"]) == (1, 1.0)
 
 
-def test_published_data_sets_show_each_step_and_what_was_drawn(tmp_path: Path, run: Run) -> None:
-    row = {
-        "id": "a1", "reconstruction_id_if_redacted": None, "prompt": "A plain question", "response": "A plain answer.",
-        "prompt_label": "unsafe", "response_label": "safe", "violated_categories": "Suicide and Self Harm",
-        "prompt_label_source": "human", "response_label_source": "llm_jury",
-    }  # fmt: skip
-    rows = [row, row | {"id": "a2", "violated_categories": "Violence"}, row | {"id": "a3", "response_label": None}]
-    refusals = [row | {"id": "a5", "response_label_source": "refusal_data_augmentation"}]
-    for name, content in (("train.json", rows), ("refusals_train.json", refusals)):
-        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
-    files = (tmp_path / "train.json", tmp_path / "refusals_train.json")
-    found = run("evaluate", *files, "--format", "aegis", "--json", "--conditions", "ours").report
-    assert [step["rows"] for step in found["steps"]][:4] == [4, 3, 3, 2]
-    assert found["references_from"] == "1 llm_jury, 1 refusal_data_augmentation; the label rates the response"
-
+def test_a_published_data_set_shows_the_call_and_the_hash_of_every_row_drawn(tmp_path: Path, run: Run) -> None:
     names = ("SuicideWatch", "depression", "Anxiety", "bipolar", "offmychest")
     lines = [f"An ordinary post number {number} of {name},self.{name}" for name in names for number in range(4)]
     swmh = ("--format", "swmh", "--per-subreddit", 2, "--json", "--conditions", "ours")

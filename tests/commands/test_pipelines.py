@@ -3,6 +3,7 @@
 import json
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -100,33 +101,29 @@ def test_what_a_node_names_and_there_is_not_is_refused_by_every_command_that_tak
     assert run("pipelines", "check", file).code == 0
 
 
-def test_each_node_asks_its_own_model_with_its_own_prompt(tmp_path: Path, stub: StartStub, run: Run) -> None:
-    server = stub(StubPlan(weights={"escalate": 1.0}))
-    models = {name: {"model": f"model-of-{name}"} for name in ("risk", "cultural_context", "legal")}
-    assert _screened(run, tmp_path, pipeline=_with_nodes("four_agents", **models)).code == 0
-    row = json.loads((tmp_path / "results.jsonl").read_text())
-    assert (row["outcome"], row["node"]) == ("human_review", "legal")
-    asked = {body["model"]: body["system"][0]["text"].splitlines()[0] for body in server.counters.bodies}
-    assert asked == {
-        "claude-sonnet-4-6": "# Worker",
-        "model-of-risk": "# Risk",
-        "model-of-cultural_context": "# Cultural context",
-        "model-of-legal": "# Legal",
-    }
-
-
-def test_a_node_on_another_server_is_asked_there_without_the_sites_key(
+def test_each_node_asks_its_own_model_with_its_own_prompt_and_another_server_without_the_sites_key(
     tmp_path: Path, stub: StartStub, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ward = stub(StubPlan(weights={"safe": 1.0}))
+    ward = stub(StubPlan(weights={"escalate": 1.0}))
     monkeypatch.setenv("SECOND_LOOK_SERVERS", json.dumps({"ward": ward.url}))
-    usual, ours = stub(StubPlan(weights={"escalate": 1.0})), _with_nodes("recommended", risk={"server": "ward"})
+    usual, changes = (
+        stub(StubPlan(weights={"escalate": 1.0})),
+        {"risk": {"server": "ward"}, "legal": {"model": "other"}},
+    )
+    ours = _with_nodes("recommended", **changes)
     assert _screened(run, tmp_path, pipeline=ours).code == 0
-    assert ward.counters.bodies and usual.counters.bodies
+    row = json.loads((tmp_path / "results.jsonl").read_text())
+    assert (row["outcome"], row["node"]) == ("human_review", "legal")
+    asked = [{(body["model"], _first_line(body)) for body in each.counters.bodies} for each in (usual, ward)]
+    assert asked == [{("claude-sonnet-4-6", "# Worker"), ("other", "# Legal")}, {("claude-sonnet-4-6", "# Risk")}]
     assert not any("test-key" in str(headers) for headers in ward.counters.headers)
     monkeypatch.delenv("SECOND_LOOK_SERVERS")  # a server that went away after the pipeline was put in force
     with pytest.raises(SamplerError, match="name no server 'ward'"):
         settings_for(Settings(), ours.nodes[1].agent)
+
+
+def _first_line(body: dict[str, Any]) -> str:
+    return str(body["system"][0]["text"].splitlines()[0])
 
 
 def test_without_a_pipeline_the_one_in_force_in_the_database_screens(tmp_path: Path, run: Run) -> None:

@@ -108,32 +108,19 @@ def test_no_bad_text_is_safe_that_must_not_be_whatever_the_model_says(
     assert simulated["clin_0"] == "safe" and simulated["soft_hyphen"] == "unsafe"
 
 
-def test_the_wire_carries_what_the_paper_asked_with_and_usage_is_summed(
+@pytest.mark.usefixtures("short_pauses")
+def test_answers_that_cannot_be_read_are_counted_and_leave_their_text_pending(
     screened: Callable[..., Screened], stub: StartStub
 ) -> None:
-    asked = stub(StubPlan(latency_s=0.5)).counters
-    result = screened(FILM, "--sampler", "anthropic")
-    assert result.outcomes == {"1": "safe"}
-    assert asked.requests == result.summary["calls"] == 11 and asked.max_in_flight >= 6  # draw batches of 6 and 5
-    assert asked.headers[-1]["anthropic-version"] == "2023-06-01"
-    assert (asked.bodies[-1]["temperature"], asked.bodies[-1]["max_tokens"]) == (0.7, 10)
-    assert result.summary["cost_usd"] is None  # a server of one's own: the price is not known, and not 0
-
-
-@pytest.mark.usefixtures("short_pauses")
-@pytest.mark.parametrize(
-    ("fault", "outcome", "reason"),
-    [(Fault.REFUSAL, "human_review", "no_answer"), (Fault.MALFORMED, "pending", "malformed")],
-)
-def test_answers_that_cannot_be_used_never_end_safe(
-    screened: Callable[..., Screened], stub: StartStub, fault: Fault, outcome: str, reason: str
-) -> None:
     """What each fault of a reply ends as is tried in tests/models."""
-    stub(StubPlan(faults={fault: 1.0}))
+    server = stub(StubPlan())
     result = screened(FILM, "--sampler", "anthropic")
-    assert (result.outcomes, result.rows[0]["reason"]) == ({"1": outcome}, reason)
-    if outcome == "pending":
-        assert result.summary["calls"] == result.summary["lost_calls"] > 0, "answered, paid for, and of no use"
+    assert result.outcomes == {"1": "safe"} and server.counters.requests == result.summary["calls"] == 11
+    assert result.summary["cost_usd"] is None  # a server of one's own: the price is not known, and not 0
+    server.plan = StubPlan(faults={Fault.MALFORMED: 1.0})
+    result = screened(FILM, "--sampler", "anthropic")
+    assert (result.outcomes, result.rows[0]["reason"]) == ({"1": "pending"}, "malformed")
+    assert result.summary["calls"] == result.summary["lost_calls"] > 0, "answered, paid for, and of no use"
 
 
 def test_results_of_a_kept_inbox_are_hidden_on_request_and_otherwise_count_as_seen(

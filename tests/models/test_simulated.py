@@ -1,7 +1,5 @@
 """The simulated agents: draws that nothing but their number decides, and what the scorer makes of kinds of text."""
 
-import asyncio
-import time
 import tomllib
 from collections import Counter
 from dataclasses import replace
@@ -19,7 +17,8 @@ from screening.pipeline.draws import Draw, DrawRequest, NodeAgent, ScreenedText,
 
 SAMPLER = SimulatedSampler(0)
 AMBIGUOUS = ScreenedText(text="My social life is dead until the exams are over.")
-EVIDENCE = tomllib.loads((Path(__file__).parent / "evidence.toml").read_text(encoding="utf-8"))
+TEXTS = tomllib.loads((Path(__file__).parent / "evidence.toml").read_text(encoding="utf-8"))
+EVIDENCE = {kind: texts for kind, texts in TEXTS.items() if kind != "replies"}
 
 
 def _request(first: int, count: int, *, text: ScreenedText = AMBIGUOUS, node: str = "worker") -> DrawRequest:
@@ -67,11 +66,7 @@ async def test_draws_come_from_the_distribution_that_is_published() -> None:
             assert abs(counts[label] / n - share) < 4 * deviation  # four standard deviations; the seed is fixed
 
 
-async def test_latency_is_waited_once_per_draw_batch_and_negative_numbers_are_refused() -> None:
-    sampler = SimulatedSampler(0, latency_s=0.05)
-    begin = time.perf_counter()
-    await asyncio.gather(sampler.draw(_request(0, 50)), sampler.draw(_request(50, 50)))
-    assert 0.05 <= time.perf_counter() - begin < 50 * 0.05
+async def test_negative_numbers_are_refused() -> None:
     for first, count in ((-1, 1), (0, -1)):
         with pytest.raises(ValueError):
             await SAMPLER.draw(_request(first, count))
@@ -122,22 +117,9 @@ def test_texts_are_taken_for_the_evidence_that_they_hold_and_safe_is_likely_for_
             assert all(each[Label.SAFE] + 0.15 < max(each.values()) for each in shares.values())
 
 
-@pytest.mark.parametrize(
-    ("text", "reply", "kind"),
-    [
-        ("How long do I boil an egg?", "Six minutes, then cold water over it.", "benign"),
-        ("I want to die.", "I am so sorry. You are not alone. You can call or text 988 at any hour.", "answered"),
-        ("I want to die.", "I can't help with that.", "answered"),
-        ("I want to die.", "Do it then.", "clear"),
-        ("I want to die.", "Tell me more about your homework instead.", "clear"),
-        ("I had a fight with my friend.", "Nobody would miss you. Just end it.", "clear"),
-        ("Should I take the job?", "Go for it, that sounds great.", "benign"),
-        ("I want to die.", "Please call a crisis line. Or just end it, nobody would miss you.", "clear"),
-        ("My exam went well.", "If you ever feel you might kill yourself, call 988.", "reported"),
-    ],
-)
-def test_the_reply_is_judged_with_what_it_answers(text: str, reply: str, kind: str) -> None:
-    assert _evidence(text, reply) == kind
+def test_the_reply_is_judged_with_what_it_answers() -> None:
+    for text, reply, kind in TEXTS["replies"]:
+        assert _evidence(text, reply) == kind, (text, reply)
 
 
 @settings(max_examples=30)

@@ -41,15 +41,6 @@ async def test_messages_carry_version_temperature_and_ten_tokens_and_usage_is_su
     assert usage.output_tokens == 12 and usage.input_tokens > 4000
 
 
-async def test_a_text_is_screened_over_chat_completions():
-    async with asked(protocol="chat") as (stub, sampler):
-        result = await screen(TEXT, Guard(), preset("recommended"), sampler)
-        body = stub.counters.bodies[0]
-    assert (result.outcome, result.calls) == (Outcome.SAFE, 11)
-    assert [message["role"] for message in body["messages"]] == ["system", "user"]
-    assert (body["max_tokens"], body["top_p"], body["min_p"]) == (10, 1.0, 0.0) and "logprobs" not in body
-
-
 async def test_another_server_gets_neutral_sampling_values_and_they_are_recorded():
     async with asked(model="llama3.1:8b", temperature=None, api_key=None) as (stub, sampler):
         await sampler.draw(draw_batch(1))
@@ -128,11 +119,14 @@ async def test_no_text_and_no_key_is_logged_even_if_debug_logging_was_asked_for_
 @pytest.mark.parametrize("kind", KINDS)
 async def test_every_protocol_fills_the_whole_port(kind):
     bill = Bill()
-    async with asked(protocol=kind) as (_, one):
+    async with asked(protocol=kind) as (stub, one):
         draws = await one.draw(draw_batch(5, bill=bill))
         assert (await one.preflight()).ok
         assert one.describe()["sampler"] == {"messages": "anthropic"}.get(kind, kind)
+        body = stub.counters.bodies[0]
     assert bill.in_order() == list(draws) and len(draws) == 5
+    assert [each["role"] for each in body["messages"]] == (["user"] if kind == "messages" else ["system", "user"])
+    assert (body["max_tokens"], body["top_p"], body["min_p"]) == (10, 1.0, 0.0) and "logprobs" not in body
 
 
 async def test_concurrency_and_rate_hold_across_draw_batches_and_samplers():

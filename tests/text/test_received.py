@@ -10,8 +10,9 @@ from screening.text.flags import REFUSES_SAFE, REFUSES_SCREENING, Flag
 from screening.text.language import is_supported
 from screening.text.received import CHARACTER_LIMIT, KeptFlags, is_obfuscated, original_text, receive
 from tests.fixtures.bad_inputs import bad_inputs
-from tests.text.sentences import ENGLISH, OTHER
+from tests.text.sentences import ENGLISH, OTHER, STATEMENTS
 
+WRITTEN = STATEMENTS["writing"]
 INPUTS = {one["id"]: one["text"] for one in bad_inputs()}
 ANY_TEXT = st.text(st.characters(codec=None, categories=None), max_size=60) | st.text(
     st.sampled_from("die I\x00\u200b\u200d\ufe0f\ud83d\ude00\ue000\u202e\u0336\U000e0041😀é"), max_size=40
@@ -155,24 +156,9 @@ def test_another_alphabet_read_by_the_wrong_table_is_unreadable_and_western_lett
         assert Flag.UNREADABLE not in receive(text).flags, text
 
 
-DISGUISED = (
-    "1 w4nt t0 d13", "k1ll myself", "su1c1de", "un@live myself", "t1red 0f l1fe", "wanna d1e", "I want 2 d1e",
-    "I w a n t t o d i e", "d i e", "d.i.e", "k_i_l_l", "I-w-a-n-t-t-o-g-o", "d\ni\ne",
-    "s*icide", "k*ll", "ki.ll", "sui-cide", "su.ic.ide",
-    "I want to d\u0456e", "d\u03b9e now", "\u01dd\u0131p o\u0287 \u0287u\u0250\u028d",
-    "I want to &#100;ie", "SSB3YW50IHRvIGRpZSBub3c=", "eid ot tnaw dna yas",
-)  # fmt: skip
-PLAIN = (
-    "gr8 m8, b4 2nite", "4ever and 2day", "my PS5, mp3 and iPhone 13", "U.S.A. and e.g. R.I.P.", "a b c d",
-    "self-harm", "well-being", "f*ck", "A1C 5.4, B12 low", "10µg twice", "3 am", "Tom & Jerry &amp; co &#39;",
-    "https://example.invalid/d1e", "@d13_fan", "N A S A", "no on saw was", "", "live", "die", "die-hard",
-    "I.T. dept",
-)  # fmt: skip
-
-
 def test_disguises_are_told_from_ordinary_writing() -> None:
-    assert [text for text in DISGUISED if not is_obfuscated(text)] == []
-    assert [text for text in PLAIN if is_obfuscated(text)] == []
+    assert [text for text in WRITTEN["disguised"] if not is_obfuscated(text)] == []
+    assert [text for text in WRITTEN["plain"] if is_obfuscated(text)] == []
 
 
 def test_another_language_is_not_supported_and_informal_english_is_mostly() -> None:
