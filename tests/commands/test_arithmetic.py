@@ -87,8 +87,6 @@ VOTE = ("majority-vote", "--budget", "3")
         ((*MIXTURE, "--delta", "0.05"), "safe " * 5, ("safe", "identified", 5)),
         # Without δ the default contract: saying safe at level .00177 takes E(11, 0) > 565
         (MIXTURE, "safe " * 20, ("safe", "identified", 11)),
-        (MIXTURE, "unsafe " * 20, ("unsafe", "identified", 5)),
-        (VOTE, "safe unsafe unsafe", ("unsafe", "identified", 3)),
         (VOTE, "safe unsafe escalate", ("escalate", "exhausted", 3)),
         (VOTE, "safe safe", (None, "needs_draws", 2)),
         # no certificate covers 5,000 draws, so Ville's levels decide

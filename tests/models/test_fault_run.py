@@ -2,14 +2,18 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
 import pytest
 
-from screening.labels import Label
+from screening.labels import Label, Outcome
 from screening.models.http import HttpModel
 from screening.models.retries import SILENT_AFTER
-from screening.pipeline.draws import Bill, SamplerError
+from screening.pipeline.config import chain
+from screening.pipeline.draws import Bill, Draw, DrawRequest, SamplerError, decode_draws, encode_draws
+from screening.pipeline.engine import Guard, Reason, screen
+from screening.stopping.rules import PairwiseMixture
 from tests.models.asking import KINDS, TEXT, asked, draw_batch
 from tests.stub_server import Fault, StubPlan
 
@@ -145,3 +149,37 @@ async def test_a_service_that_refuses_everything_is_soon_asked_one_thing_at_a_ti
         assert stub.counters.requests - before <= 2 * draw_batches, "of ten calls of a draw batch, sent again and again"
         stub.plan = StubPlan()
         assert len(await sampler.draw(draw_batch(count))) == count
+
+
+# --- a draw batch to a server that bills nothing ends once its first answers leave nothing to be identified
+
+SIX = chain("six", PairwiseMixture.symmetric(0.05, 6), "human_review")
+"""A label takes six draws of six, so two different answers settle that nothing can be said."""
+
+
+async def test_calls_under_way_are_broken_off_and_those_behind_them_are_not_made() -> None:
+    """One call at a time; safe and unsafe come before the calls that would hang for a minute."""
+    plan = StubPlan(weights={"safe": 1.0, "unsafe": 1.0}, seed=4, script=(None, None, None, *[Fault.HANG] * 9))
+    async with asked(plan, protocol="chat", model="m", concurrency=1, breaks_off=True) as (stub, sampler):
+        begun = time.monotonic()
+        result = await asyncio.wait_for(screen(TEXT, Guard(), SIX, sampler), timeout=20)
+        requests = stub.counters.requests
+    assert (result.outcome, result.reason) == (Outcome.HUMAN_REVIEW, Reason.FUTILITY)
+    assert 2 <= result.calls <= 3 and requests <= 4 and time.monotonic() - begun < 20
+    assert {"S", "U"} <= set(encode_draws(result.runs[0].draws))
+
+
+class _Short:
+    """Gives so many draws of every draw batch."""
+
+    def __init__(self, codes: str) -> None:
+        self.codes = codes
+
+    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
+        return decode_draws(self.codes)[: request.count]
+
+
+async def test_a_short_draw_batch_is_taken_only_where_nothing_is_left_to_be_identified() -> None:
+    assert (await screen(TEXT, Guard(), SIX, _Short("SU"))).calls == 2
+    with pytest.raises(ValueError, match="the first that are enough"):
+        await screen(TEXT, Guard(), SIX, _Short("SSS"))

@@ -6,10 +6,13 @@ from dataclasses import replace
 import pytest
 from anthropic import AsyncAnthropic
 
-from screening.models.http import HttpModel
+from jobs.agents import model_settings, settings_for
+from screening.models.http import HttpModel, breaks_off
 from screening.models.settings import ANTHROPIC_URL, VERSION, ModelSettings
 from screening.models.wire import cache_notes, prepare_call
+from screening.pipeline.draws import NodeAgent
 from screening.pipeline.files import PromptSet, load_prompts
+from screening.settings import Settings
 from tests.models.asking import draw_batch
 
 OWN = ModelSettings(base_url="http://models.example.org", api_key="k")
@@ -77,3 +80,26 @@ def test_settings_that_cannot_work_are_refused():
     }.items():
         with pytest.raises(ValueError):
             ModelSettings(**{name: value})
+
+
+def test_a_draw_batch_of_a_service_is_left_to_finish_because_it_bills_what_was_asked() -> None:
+    request = draw_batch(6, enough=lambda draws: len(draws) >= 2)
+    for url, said, ends in (
+        ("https://api.anthropic.com", True, False),
+        ("https://paid.example.org", None, False),
+        ("http://127.0.0.1:8000", False, False),
+        ("http://ollama:11434", True, True),
+        ("http://127.0.0.1:8000", None, True),
+        ("http://10.0.0.5:8080", None, True),
+    ):
+        settings = Settings(anthropic_base_url=url, cancel_on_futility=said, _env_file=None)
+        assert breaks_off(model_settings(settings), request) is (request.enough if ends else None), url
+
+
+def test_each_further_server_says_for_itself_whether_it_bills() -> None:
+    """The usual server bills nothing; that says nothing of the others."""
+    near, ward = "http://127.0.0.1:8000", "http://10.0.0.5:8080"
+    servers = {"paid": "https://paid.example.org", "gateway": {"url": ward, "cancel_on_futility": False}, "ward": ward}
+    settings = Settings(anthropic_base_url=near, servers=servers, _env_file=None)
+    found = {name: settings_for(settings, NodeAgent(server=name)).breaks_off for name in servers}
+    assert found == {"paid": False, "gateway": False, "ward": True}

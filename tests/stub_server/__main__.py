@@ -5,24 +5,8 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-from tests.stub_server.plan import Fault, StubPlan, TextRule
+from tests.stub_server.plan import Fault, StubPlan
 from tests.stub_server.server import StubServer
-
-WEIGHTS = {
-    "want to die": {"unsafe": 0.97, "escalate": 0.03},
-    "kill myself": {"unsafe": 0.97, "escalate": 0.03},
-    "suicid": {"unsafe": 0.9, "escalate": 0.1},
-    "hurt myself": {"unsafe": 0.9, "escalate": 0.1},
-    "disappear": {"unsafe": 0.45, "escalate": 0.45, "safe": 0.1},
-    "pointless": {"unsafe": 0.3, "escalate": 0.6, "safe": 0.1},
-    "burden": {"unsafe": 0.4, "escalate": 0.55, "safe": 0.05},
-}
-DEMO = StubPlan(
-    latency_s=0.15,
-    jitter_s=0.2,
-    weights={"safe": 0.94, "escalate": 0.04, "unsafe": 0.02},
-    texts=tuple(TextRule(contains=phrase, weights=weights) for phrase, weights in WEIGHTS.items()),
-)
 
 
 def main() -> None:
@@ -30,7 +14,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.stub_server", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8099, help="0 takes a free one")
-    parser.add_argument("--plan", type=Path, help="a JSON file with a plan (see docs/model-layer.md)")
+    parser.add_argument(
+        "--plan",
+        type=Path,
+        default=Path(__file__).with_name("demo.json"),
+        help="a JSON file with a plan (see docs/model-layer.md)",
+    )
     parser.add_argument("--seed", type=int)
     parser.add_argument("--latency", type=float, metavar="SECONDS", dest="latency_s")
     parser.add_argument(
@@ -38,8 +27,8 @@ def main() -> None:
     )
     parser.add_argument("--fault", type=_fault, action="append", metavar="KIND=RATE", dest="faults")
     given = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
-    host, port, file = given.pop("host"), given.pop("port"), given.pop("plan", None)
-    plan = StubPlan.model_validate_json(file.read_text(encoding="utf-8")) if file else DEMO
+    host, port, file = given.pop("host"), given.pop("port"), given.pop("plan")
+    plan = StubPlan.model_validate_json(file.read_text(encoding="utf-8"))
     changes = given | {"faults": dict(given.get("faults", plan.faults))}
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(_serve(StubPlan.model_validate(plan.model_dump() | changes), host, port))

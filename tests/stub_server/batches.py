@@ -35,11 +35,8 @@ class StubBatch:
             "id": self.id,
             "type": "message_batch",
             "processing_status": "ended" if ended else "in_progress",
-            "request_counts": {
-                "processing": 0 if ended else len(self.results),
-                "succeeded": len(self.results) if ended else 0,
-                **dict.fromkeys(("canceled", "errored", "expired"), 0),
-            },
+            "request_counts": dict.fromkeys(("processing", "succeeded", "canceled", "errored", "expired"), 0)
+            | {"succeeded" if ended else "processing": len(self.results)},
             "expires_at": self.created_at,
             "created_at": self.created_at,
             "results_url": "https://elsewhere.example/results" if ended else None,
