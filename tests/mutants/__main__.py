@@ -51,7 +51,7 @@ MODULES = {
     "screening/evaluation/metrics.py": [f"{EVALUATION}/test_metrics.py"],
     "screening/evaluation/agreement.py": [f"{EVALUATION}/test_agreement.py"],
     "screening/evaluation/label_errors.py": [f"{EVALUATION}/test_label_noise.py"],
-    "screening/evaluation/paired.py": [f"{EVALUATION}/test_metrics.py"],
+    "screening/evaluation/paired.py": [f"{EVALUATION}/test_metrics.py", f"{EVALUATION}/test_experiments.py"],
     "screening/evaluation/audit.py": [f"{EVALUATION}/test_audit.py", f"{EVALUATION}/test_estimates.py"],
     "screening/evaluation/estimates.py": [f"{EVALUATION}/test_estimates.py"],
     "screening/evaluation/monitoring.py": [f"{EVALUATION}/test_monitoring.py"],
