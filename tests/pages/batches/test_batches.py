@@ -87,15 +87,6 @@ def test_first_rows_are_shown_as_read_and_a_mapping_that_does_not_fit_changes_no
         assert said in words_on(page) and "2 rows: 1 accepted, 1 rejected" in words_on(page)
 
 
-def test_lists_are_asked_about_and_joined_by_choice(open_page: Opener) -> None:
-    content = json.dumps([{"id": n, "text": [f"post {n}", "more"]} for n in range(3)]).encode()
-    page = upload(open_page, content, "posts.json")
-    assert words_on(page).count("In 3 of 3 rows the text is a list") == 1
-    page.multiselect(key="column_text").set_value(["text"])
-    page.toggle(key="column_lists").set_value(True).run()
-    assert "3 rows: 3 accepted, 0 rejected" in words_on(page)
-
-
 def test_the_page_begins_with_a_sheet_that_is_not_hidden_and_reads_any(open_page: Opener) -> None:
     book, stream = Workbook(), io.BytesIO()
     for sheet, rows in ((book.worksheets[0], 3), (book.create_sheet("Posts"), 2)):
@@ -213,14 +204,19 @@ def test_a_file_that_could_be_misread_is_refused_and_rows_are_accounted_for(open
         assert _can_start(page) is starts
 
 
-def test_two_columns_of_text_are_asked_about_and_may_be_joined(open_page: Opener, page_database: Database) -> None:
+def test_columns_and_lists_of_text_are_asked_about_and_joined(open_page: Opener, page_database: Database) -> None:
+    content = json.dumps([{"id": n, "text": [f"post {n}", "more"]} for n in range(3)]).encode()
+    page = upload(open_page, content, "posts.json")
+    assert words_on(page).count("In 3 of 3 rows the text is a list") == 1
+    page.multiselect(key="column_text").set_value(["text"])
+    page.toggle(key="column_lists").set_value(True).run()
+    assert "3 rows: 3 accepted, 0 rejected" in words_on(page)
     page = upload(open_page, b"id,text,text\n1,a quiet day,I want to kill myself tonight\n")
     assert "2 columns could be the text" in words_on(page) and not _can_start(page)
     page.multiselect(key="column_text").set_value(["text (column 2)", "text (column 3)"]).run()
     assert "1 row: 1 accepted, 0 rejected" in words_on(page)
-    batch_id = start(page)
-    stored = page_database.value(select(cases.c.text).where(cases.c.batch_id == batch_id))
-    assert stored == "a quiet day\n\nI want to kill myself tonight"
+    start(page)
+    assert page_database.values(select(cases.c.text)) == ["a quiet day\n\nI want to kill myself tonight"]
 
 
 def test_the_name_of_a_file_is_only_a_label_and_an_upload_is_its_owner_s(open_page: Opener, tmp_path: Path) -> None:

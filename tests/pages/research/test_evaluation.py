@@ -1,4 +1,4 @@
-"""Evaluation and label errors: figures are the experiment's; planted labels come to the top and are corrected."""
+"""Evaluation, label errors and methods: figures are the experiment's or exact; planted labels are corrected."""
 
 import csv
 import json
@@ -18,6 +18,7 @@ from jobs.evaluating import experiment
 from jobs.label_noise import controls, count_corrected_labels, measure_corrected, order_labels
 from jobs.process import system_clock
 from pages.research import evaluation_view, figures
+from pages.research import theory_numbers as theory
 from pages.ui.downloads import CORRECTED_LABELS, as_data_card, export
 from screening.evaluation import experiments, label_errors, metrics, recording, tables
 from screening.labels import Label, Outcome
@@ -411,3 +412,30 @@ def test_what_is_taken_back_reopened_or_erased_changes_each_page(open_page: Open
     erasure.erase(db, by, erasure.Selection(by=erasure.By.CASE, value=case_id), "asked for")
     for tab in ("Possible label errors", "Label history"):
         assert name not in shown(tab) and "her sister" not in shown(tab)
+
+
+RULES = ("Algorithm 1", "Pooled, Ville")
+
+
+def test_the_numbers_are_the_specification_s_and_the_claims_carry_those_that_refute_them() -> None:
+    paper, pooled = ([gaps[name] for gaps in theory.decidable_gaps(0.05).values()] for name in RULES)
+    assert paper[:2] == [None, None] and pooled[1] == 0.48  # Algorithm 1 would need a gap of 1.17
+    assert [round(gap or 0, 3) for gap in paper[2:]] == [0.976, 0.869, 0.794, 0.730, 0.542]
+    assert [round(gap or 0, 3) for gap in pooled[2:]] == [0.413, 0.36, 0.323, 0.293, 0.213]
+    found = theory.calls_needed((0.9, 0.05, 0.05), 0.05, budget=100)
+    names = (theory.FEWEST, "Ville, mean calls", "Algorithm 1, mean calls")
+    fewest, mean, mean_of_paper = (found[name][0] or 0 for name in names)
+    assert round(mean, 2) == 10.28 and round(fewest, 1) == 5.7 and fewest < mean < mean_of_paper
+    shown = " ".join(shown for _, shown in theory.claims())
+    assert "needs 72 calls" in shown and "Pooling the responses needs 6" in shown
+    assert "29.5 per arm" in shown and "by 50" in shown  # n* at a gap of 0.5; Σ δ over 1,000 cases at constant δ
+    stated, proven, *_ = theory.radius_series(0.05)
+    assert proven.y == pytest.approx([2 * y for y in stated.y]), "twice as wide"
+
+
+def test_the_page_follows_the_slider(open_page: Opener) -> None:
+    page = open_page("theory")
+    before = page.dataframe[0].value
+    page.select_slider[0].set_value(0.2).run()
+    assert not page.exception and before.iloc[1]["Algorithm 1"] == "cannot decide anything"
+    assert float(page.dataframe[0].value.iloc[2]["Algorithm 1"]) < float(before.iloc[2]["Algorithm 1"])

@@ -145,6 +145,8 @@ def test_where_the_share_of_misses_has_moved_no_bound_is_told_anywhere() -> None
     given = [audited(Outcome.SAFE, Label.UNSAFE if hit else Label.SAFE, minute=at) for at, hit in enumerate(hits)]
     before, now = verified(*given[:1000]), verified(*given)
     assert not claims.has_moved(before) and claims.at_most_words(before).startswith("at most ")
+    refuted = replace(before, at_most=(replace(before.at_most[-1], estimate=1.0),))
+    assert claims.has_moved(refuted), "by its own reviews, whatever is estimated of all"
     today, sentence = claims_today.missed_words(now), reports.missed_sentence(now)
     assert claims.has_moved(now) and claims.at_most_words(now) == today[1] == "no bound"
     for said in (missed_words(now), sentence, today[2], " ".join(reports.measured_lines(now))):
