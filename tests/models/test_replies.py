@@ -38,8 +38,9 @@ async def drawn(sent: RawReply | dict[str, Any], count: int = 2, **changes: Any)
         return "".join(sorted(encode_draws(await sampler.draw(draw_batch(count)))))
 
 
-@pytest.mark.parametrize("name", list(FAULTY))
+@pytest.mark.parametrize("name", [name for name in FAULTY if not name.startswith("word ") or "afe?" in name])
 async def test_no_faulty_reply_ends_safe(name):
+    """Words that are no label are read in tests/pipeline/test_answers.py, and all sent by `make faults`."""
     async with once(StubPlan(raw=FAULTY[name])) as (_, sampler):
         try:
             result = await screen(TEXT, Guard(), preset("recommended"), sampler)
