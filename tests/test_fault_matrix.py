@@ -295,20 +295,18 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database_module, "BUSY_TIMEOUT_S", 0.1)
 
 
-@contextmanager
-def impatient(place: Place) -> Iterator[str]:
-    """A copy of the site whose server lets nobody wait for a lock; its URL."""
-    with place.copy() as url:
-        if place.kind == "postgresql":
-            with psycopg.connect(url, autocommit=True) as admin:
-                name = url.partition("?")[0].rpartition("/")[2]
-                admin.execute(SQL("ALTER DATABASE {} SET lock_timeout = '100ms'").format(Identifier(name)))
-        yield url
+def hurry(url: str) -> None:
+    """A server lets nobody wait for a lock for long."""
+    if url.startswith("postgresql"):
+        with psycopg.connect(url, autocommit=True) as admin:
+            name = url.partition("?")[0].rpartition("/")[2]
+            admin.execute(SQL("ALTER DATABASE {} SET lock_timeout = '100ms'").format(Identifier(name)))
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS.keys() - {AT_ITS_OWN_PACE}))
 def test_while_the_database_is_at_fault_nothing_is_stored_and_then_all_of_it(place: Place, name: str) -> None:
-    with impatient(place) as url:
+    with place.copy() as url:
+        hurry(url)
         for fault, (befall, told) in FAULTS.items():
             if place.kind in told:
                 raised: list[BaseException] = []
@@ -327,7 +325,8 @@ def test_what_tries_again_by_itself_is_done_once_the_fault_is_over(place: Place,
     befall, told = FAULTS[fault]
     if told.get(place.kind) is None:
         pytest.skip("there is no such fault there, or it does not pass")
-    with impatient(place) as url, closing(Database(url)) as db:
+    with place.copy() as url, closing(Database(url)) as db:
+        hurry(url)
         raised: list[BaseException] = []
         with befall(url):
             doing = threading.Thread(target=_attempt, args=(db, place.ids, AT_ITS_OWN_PACE, raised))

@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import pytest
 from pydantic import SecretStr
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select
 
 from jobs.agents import Agents
 from jobs.intake import configuration
@@ -31,10 +31,9 @@ from storage.research.comparisons import (
 )
 from storage.review.erasure import By, Selection, erase
 from storage.review.worklist import request_second_looks
-from storage.schema import comparison_outcomes, comparisons, configurations, metadata, node_runs
+from storage.schema import comparison_outcomes, metadata, node_runs
 from storage.site.audit_check import verify
 from storage.site.health import take
-from tests.databases import write
 from tests.jobs.processes import NotingStub
 from tests.jobs.running import screened, until
 from tests.jobs.test_overnight import Stub
@@ -155,17 +154,6 @@ async def test_what_was_stopped_goes_on_when_it_is_begun_again_and_pays_for_furt
     assert _begin(db, batch_id, most=8) != first, "it has all its cases: this is another one"
     found = {one.id: (one.done, one.of, one.may_go_on) for one in list_comparisons(db, LOCAL_USER)}
     assert found.pop(first) == (8, 8, False) and list(found.values()) == [(0, 8, False)]
-
-
-async def test_one_that_this_version_cannot_read_ends_and_holds_up_no_other(db: Database) -> None:
-    batch_id = await screened(db, 4)
-    written_by_another = _begin(db, batch_id)
-    of_it = configurations.c.version == db.value(select(comparisons.c.configuration))
-    write(db, update(configurations).where(of_it).values(body={"pipeline": {"rule": 9}, "sampler": {}, "texts": {}}))
-    _begin(db, batch_id, rule="certified")
-    await _rounds(_comparing(db))
-    found = {one.id: (one.ended_why, one.done) for one in list_comparisons(db, LOCAL_USER)}
-    assert found.pop(written_by_another) == ("configuration_unreadable", 0) and list(found.values()) == [(None, 4)]
 
 
 @pytest.mark.usefixtures("short_pauses")

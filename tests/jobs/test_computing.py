@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.computing import Cache, NotComputed, SideProcess, tell
+from jobs.computing import NotComputed, SideProcess, tell
 from screening.review.actors import LOCAL_USER, Actor, Role
 from storage.batches.batches import list_batches
 from storage.database import Database
@@ -112,19 +112,3 @@ def test_the_process_ends_when_nobody_asks_for_a_while(url: str) -> None:
         time.sleep(0.05)
     assert not Path(f"/proc/{process}").exists()
     brief.stop()
-
-
-def test_so_many_values_are_kept_the_last_asked_for(url: str) -> None:
-    made: list[str] = []
-
-    def value(key: str) -> str:
-        return kept.of(key, lambda: made.append(key) or key.upper())  # type: ignore[func-returns-value]
-
-    kept: Cache[str] = Cache(2)
-    assert [value(key) for key in "abacab"] == list("ABACAB")
-    assert made == list("abcb"), "b went when c came, as a had been asked for since"
-    with pytest.raises(KeyError):
-        kept.of("x", lambda: dict[str, str]()["x"])
-    assert kept.get("x") is None
-    assert value("d") == "D" and kept.get("b") == "B" and value("e") == "E"
-    assert kept.get("b") == "B" and kept.get("d") is None, "looked up is asked for as well"

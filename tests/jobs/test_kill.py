@@ -22,7 +22,6 @@ from sqlalchemy import func, select, text
 
 import serve
 from jobs.screening_job import MOST_STARTS
-from jobs.uploads import Upload
 from screening.datasets.mapping import ColumnMapping, FileMapping, mapping_json
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
@@ -159,25 +158,12 @@ HITS = 2 * TIMES
 
 
 @pytest.fixture
-def upload(db: Database, chosen: Settings, tmp_path: Path) -> Upload:
-    """A file handed over, of which nothing is in."""
-    write_posts(tmp_path / "posts.csv", FILE_ROWS, FILE_REJECTED_EVERY)
-    return hand_over(db, tmp_path / "posts.csv", chosen)
-
-
-@pytest.fixture
-def chosen(database_url: str, tmp_path: Path) -> Settings:
-    """The settings of every process of this test."""
-    return settings(database_url, {"data_directory": tmp_path / "data"})
-
-
-@pytest.fixture
-def start(chosen: Settings) -> Iterator[Callable[[], Forked]]:
+def start(database_url: str, tmp_path: Path) -> Iterator[Callable[[], Forked]]:
     """Starts processes that take in what is unfinished and end with the test."""
     begun: list[Forked] = []
 
     def one() -> Forked:
-        begun.append(Forked(take_in, chosen))
+        begun.append(Forked(take_in, settings(database_url, {"data_directory": tmp_path / "data"})))
         return begun[-1]
 
     yield one
@@ -191,9 +177,11 @@ def _kill(process: Forked) -> None:
 
 
 def test_a_file_is_taken_in_once_by_two_processes_however_often_either_dies(
-    db: Database, start: Callable[[], Forked], upload: Upload
+    db: Database, database_url: str, start: Callable[[], Forked], tmp_path: Path
 ) -> None:
     """One that outlived its app beside the one that was started for it."""
+    write_posts(tmp_path / "posts.csv", FILE_ROWS, FILE_REJECTED_EVERY)
+    upload = hand_over(db, tmp_path / "posts.csv", settings(database_url, {"data_directory": tmp_path / "data"}))
     batch_id, rng, hits = str(upload.batch_id), random.Random(9), 0
     both = [start(), start()]
     while hits < HITS:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import select
 
 from jobs import model_health
 from jobs.agents import Agents
@@ -44,12 +44,11 @@ from storage.batches.batches import batch_state, progress, resume
 from storage.batches.configurations import Configuration, activate, keep_version, load_configuration
 from storage.batches.pending import LONGEST_PUT_OFF
 from storage.database import Database
-from storage.schema import batches, case_errors, cases, pipeline_versions, screenings, site_faults
+from storage.schema import batches, cases, screenings, site_faults
 from storage.schema import preflights as tried
 from storage.settings_store import accept_model_name, settings_now
-from storage.site import health, outbox
+from storage.site import health
 from storage.site.health import Fault as Down
-from tests.databases import write
 from tests.fixtures.replies import message, reply
 from tests.free_port import free_port
 from tests.jobs import running
@@ -315,12 +314,6 @@ async def over_with(db: Database, settings: Settings) -> None:
 
 
 @pytest.mark.usefixtures("soon")
-async def test_simulated_agents_are_not_asked_and_what_a_real_model_left_is_over(db: Database) -> None:
-    outbox.keep_fault(db, Down.MODEL, system_clock(), down=True)
-    await over_with(db, Settings(_env_file=None, sampler="simulated"))
-
-
-@pytest.mark.usefixtures("soon")
 async def test_a_model_that_nobody_reaches_is_told_before_a_text_waits_and_is_over_by_itself(db: Database) -> None:
     port = free_port()
     async with asking(db, running.settings_of(f"http://127.0.0.1:{port}")) as task:
@@ -359,40 +352,6 @@ async def test_every_model_of_the_site_s_own_pipeline_is_asked_and_no_other(db: 
         gone = {"gone": {"url": f"http://127.0.0.1:{free_port()}"}}
         await told_until(db, running.settings_of(stub.url, servers=gone))
         await over_with(db, running.settings_of(stub.url, servers={"gone": {"url": stub.url}}))
-
-
-@pytest.mark.usefixtures("soon")
-async def test_what_no_code_foresees_is_logged_tells_nothing_of_the_model_and_is_tried_again(
-    db: Database, caplog: pytest.LogCaptureFixture
-) -> None:
-    by, own = ADMIN.at(system_clock()), preset("recommended").model_copy(update={"name": "own"})
-    made = keep_version(db, by, own, "a copy", 0)
-    activate(db, by, "own", made.number, REASON)
-    table = pipeline_versions
-    with db.write() as conn:
-        body = conn.execute(select(table.c.body)).scalar_one()
-        conn.execute(update(table).values(body={"nodes": "damaged"}))
-    async with StubServer(StubPlan()) as stub, asking(db, running.settings_of(stub.url)) as task:
-        await until(lambda: "UnreadablePipeline" in caplog.text)
-        assert not was_told(db) and stub.counters.requests == 0
-        write(db, update(table).values(body=body))
-        await asyncio.wait_for(task, 20)
-        assert stub.counters.requests > 0
-    assert not was_told(db)
-
-
-def test_errors_from_before_a_worker_found_the_model_well_are_not_told_again(db: Database) -> None:
-    now = system_clock()
-    batch(db, 3)
-    with db.write() as conn:
-        ids = conn.execute(select(cases.c.id)).scalars().all()
-        rows = [{"case_id": one, "kind": "connection", "message": "gone", "calls": 0, "at": now} for one in ids]
-        conn.execute(insert(case_errors), rows)
-    outbox.collect(db, now)
-    assert [(one.fault, one.cause) for one in health.open_faults(db)] == [(Down.MODEL, "connection")]
-    outbox.keep_fault(db, Down.MODEL, now + timedelta(seconds=1), down=False)
-    outbox.collect(db, now + timedelta(seconds=2))
-    assert not is_told(db)
 
 
 # The breaker.
@@ -467,18 +426,6 @@ async def _let_in(breaker: Breaker) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-async def test_a_try_that_was_broken_off_leaves_the_turn_to_the_next() -> None:
-    clock = Clock()
-    breaker = Breaker(clock)
-    _opened(breaker)
-    clock.now += FIRST_PAUSE_S
-    with pytest.raises(RuntimeError):
-        async with breaker.turn():
-            raise RuntimeError
-    async with asyncio.timeout(5), breaker.turn():
-        pass
 
 
 async def test_a_case_is_to_blame_only_when_others_are_answered_and_it_lasts() -> None:

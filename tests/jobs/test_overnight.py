@@ -3,25 +3,25 @@ goes wrong with one is seen, and holds up nothing else.
 """
 
 import asyncio
-import os
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select, update
 
 from jobs.agents import Agents
-from jobs.intake import OvernightRefused, configuration, require_overnight
-from jobs.overnight import MOST_TRIES, Answers, OvernightRunner
+from jobs.intake import configuration
+from jobs.overnight import FEWEST_DRAWN, FEWEST_TIMES, MOST_TRIES, Answers, OvernightRunner, next_batch_size
 from jobs.process import system_clock
 from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase
 from screening.labels import Label
-from screening.pipeline.config import PipelineConfig, preset
+from screening.pipeline.config import preset
 from screening.pipeline.cost import cost_usd
 from screening.pipeline.draws import Draw, DrawRequest, Usage, encode_draws
 from screening.pipeline.engine import guard_for, screen
@@ -49,10 +49,10 @@ from storage.schema import (
     screenings,
 )
 from storage.schema import pending_cases as waiting
-from storage.settings_store import change, current, start, stop
+from storage.settings_store import start, stop
 from tests.jobs.files import SENTENCES
-from tests.jobs.processes import NotingStub, Workers, wait_for
-from tests.storage.inbox_cases import NOW
+from tests.jobs.processes import NotingStub
+from tests.jobs.running import settings_of
 from tests.stub_server import StubPlan, TextRule
 
 PLAN = StubPlan(
@@ -66,11 +66,8 @@ PLAN = StubPlan(
 Stub = Callable[[StubPlan], NotingStub]
 
 
-def settings_for(stub: NotingStub, **more: Any) -> Settings:
-    return Settings(
-        _env_file=None, anthropic_base_url=stub.url, anthropic_api_key="k", sampler="anthropic", overnight_poll_s=0.05,
-        **more,
-    )  # fmt: skip
+def settings_for(stub: NotingStub) -> Settings:
+    return settings_of(stub.url, overnight_poll_s=0.05)
 
 
 def labelled_batch(
@@ -79,11 +76,10 @@ def labelled_batch(
     rows: int,
     *,
     unlabelled: int = 0,
-    pipeline: PipelineConfig | None = None,
 ) -> str:
     """An overnight batch of research posts."""
     now, agents = datetime.now(UTC), Agents(settings)
-    version = save_configuration(db, configuration(settings, agents, pipeline or preset("certified")), now)
+    version = save_configuration(db, configuration(settings, agents, preset("certified")), now)
     new = NewBatch(name="posts", configuration_version=version, seed=0, overnight=True)
     batch_id = create_batch(db, LOCAL_USER.at(now), new)
     posts = [
@@ -231,48 +227,16 @@ async def test_text_without_a_reference_label_never_leaves_this_way(db: Database
     assert not any("day 1." in str(body) or "day 2." in str(body) for _, body in server.batches.bodies)
 
 
-def test_it_is_off_until_allowed_and_for_labelled_files_on_the_messages_api_alone(db: Database) -> None:
-    real = Settings(_env_file=None, anthropic_api_key="k")
-    pipeline = preset("certified")
-    with pytest.raises(OvernightRefused, match="not allowed"):
-        require_overnight(db, real, pipeline, 0)
-    shown = current(db)
-    change(db, LOCAL_USER.at(NOW), shown.settings.model_copy(update={"overnight_allowed": True}), shown.version)
-    require_overnight(db, real, pipeline, 0)
-    with pytest.raises(OvernightRefused, match="3 rows have no reference label"):
-        require_overnight(db, real, pipeline, 3)
-    with pytest.raises(OvernightRefused, match="Messages API"):
-        require_overnight(db, Settings(_env_file=None, sampler="simulated"), pipeline, 0)
-    own = pipeline.model_copy(
-        update={"nodes": (pipeline.nodes[0].model_copy(update={"model": "x"}), *pipeline.nodes[1:])}
-    )
-    with pytest.raises(OvernightRefused, match="Worker has another"):
-        require_overnight(db, real, own, 0)
-
-
-ROWS, KILLS = (300, 10) if "SECOND_LOOK_FULL" in os.environ else (12, 2)
-"""The former takes minutes."""
-
-
-@pytest.mark.slow
-def test_killed_again_and_again_every_draw_counts_once(
-    db: Database, database_url: str, stub: Stub, workers: Workers
-) -> None:
-    """Real workers, killed without warning at random moments, while some replies to handing in get lost as well."""
-    server = stub(PLAN.model_copy(update={"batch_s": 0.4, "batch_lost": (False, True, False, False, True)}))
-    options = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "k", "overnight_poll_s": 0.1}
-    batch_id, rng = labelled_batch(db, settings_for(server), ROWS), random.Random(ROWS)
-    for kill in range(KILLS):
-        workers.fork(database_url, options)
-        wait_for(lambda kill=kill: workers.dead() or len(server.batches.all) > kill, 60)  # type: ignore[misc]
-        time.sleep(rng.uniform(0.0, 0.5))
-        workers.kill()
-    assert batches.batch_state(db, batch_id) is not BatchState.FINISHED
-    workers.fork(database_url, options)
-    wait_for(lambda: workers.dead() or batches.batch_state(db, batch_id) is BatchState.FINISHED, 200)
-    assert not workers.dead(), workers.log_of()
-    workers.end()
-    assert sum(asyncio.run(as_live(db, batch_id)).values()) == ROWS
+async def test_broken_off_again_and_again_every_draw_counts_once(db: Database, stub: Stub) -> None:
+    """As by the end of a worker at any moment, while some replies to handing in get lost as well."""
+    server = stub(PLAN.model_copy(update={"batch_lost": (False, True, False, False, True)}))
+    settings = settings_for(server)
+    batch_id = labelled_batch(db, settings, 12)
+    for after_s in (0.05, 0.2, 0.4, 0.8):
+        with suppress(TimeoutError):
+            await asyncio.wait_for(work(db, settings).until_over(batch_id), after_s)
+    await work(db, settings).until_over(batch_id)
+    assert sum((await as_live(db, batch_id)).values()) == 12
     each_draw_once(db, batch_id)
     assert overnight_progress(db, batch_id).answers == len(server.batches.bodies)
 
@@ -381,3 +345,69 @@ async def test_what_a_cancelled_batch_was_answered_by_then_counts_as_lost(db: Da
     assert (told.state, told.calls, told.lost_calls) == ("cancelled", 15, 15) and not overnight.open_message_batches(
         db, batch_id
     )
+
+
+# How many answers to buy at once: against every plan there is, and by hand.
+
+
+def cheapest(times: list[int], drawn: int, least: int, price: float) -> float:
+    """The expected price of the best plan: every total up to the longest time is tried at every round."""
+    longest = max(times)
+
+    @cache
+    def cost(have: int, least: int) -> float:
+        going = [time for time in times if time > have]
+        if not going:
+            return 0.0
+        return min(
+            total - have + price + sum(time > total for time in going) / len(going) * cost(total, 1)
+            for total in range(have + least, max(longest, have + least) + 1)
+        )
+
+    return cost(drawn, least)
+
+
+def paid(times: list[int], drawn: int, least: int, price: float) -> float:
+    """What the draw batches that are asked for cost, over these times."""
+    total = 0.0
+    for time in times:
+        have, need = drawn, least
+        while have < time:
+            draw_batch = next_batch_size(times, have, need, 10_000, price)
+            have, need, total = have + draw_batch, 1, total + draw_batch + price
+    return total / len(times)
+
+
+@pytest.mark.parametrize("price", [0.5, 2.0, 9.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_no_plan_is_cheaper(seed: int, price: float) -> None:
+    chance = random.Random(seed)
+    # Many alike, so that more than the fewest are left wherever a plan may stop but at the end.
+    times = sorted(chance.choice([5, 7, 11, 18]) for _ in range(40)) + [26] * FEWEST_TIMES
+    assert paid(times, 0, 5, price) == pytest.approx(cheapest(times, 0, 5, price))
+
+
+def test_a_round_that_costs_more_is_worth_more_calls_at_once() -> None:
+    times = [5] * 50 + [15] * 50
+    # at once: 15 + price; in two: 5 + price, and for half of them 10 + price more: equal at price 10
+    assert next_batch_size(times, 0, 5, 100, 9.0) == 5 and next_batch_size(times, 0, 5, 100, 11.0) == 15
+    assert next_batch_size(times, 0, 5, 100, 10.0) == 5, "of equal plans the one that buys less"
+
+
+@pytest.mark.parametrize(
+    ("times", "drawn", "least", "most", "draw_batch"),
+    [
+        pytest.param([5] * 1000 + [12] * FEWEST_TIMES, 5, 1, 100, 7, id="times that are past tell nothing"),
+        pytest.param([30] * FEWEST_TIMES, 0, 5, 100, 30, id="all at once"),
+        pytest.param([30] * FEWEST_TIMES, 0, 5, 20, 20, id="within the budget"),
+        pytest.param([30] * FEWEST_TIMES, 18, 3, 20, 3, id="never less than the least"),
+        pytest.param([30] * FEWEST_TIMES, 0, 40, 100, 40, id="nothing is decided before"),
+        pytest.param([40] * (FEWEST_TIMES - 1), 0, 5, 100, 5, id="too few times"),
+        pytest.param([40] * (FEWEST_TIMES - 1), FEWEST_DRAWN - 1, 1, 100, 1, id="too few draws"),
+        pytest.param([40] * (FEWEST_TIMES - 1), FEWEST_DRAWN, 1, 100, 5, id="half as many again"),
+        pytest.param([40] * (FEWEST_TIMES - 1), FEWEST_DRAWN, 6, 100, 6, id="half as many again or the least"),
+        pytest.param([40] * (FEWEST_TIMES - 1), 17, 1, 100, 8, id="half of seventeen"),
+    ],
+)
+def test_how_many_are_bought(times: list[int], drawn: int, least: int, most: int, draw_batch: int) -> None:
+    assert next_batch_size(times, drawn, least, most) == draw_batch

@@ -1,14 +1,12 @@
 """A fault that passes leaves nothing behind: no case waits for a person when it is over, on either database."""
 
 import asyncio
-import contextlib
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from errno import EROFS
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -31,26 +29,17 @@ from tests.jobs import files
 from tests.jobs.files import write_posts
 from tests.jobs.running import HeldBack, agents, batch, count, job_of, running, unended, until
 from tests.storage.recount import recount
-from tests.test_fault_matrix import busy
+from tests.test_fault_matrix import busy, hurry
 
 FAULT_S = 1.0
 
 
 @pytest.fixture
-def impatient(request: pytest.FixtureRequest, database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def impatient(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A database that gives a writer up soon; its URL."""
-    if database_url.startswith("sqlite"):
-        monkeypatch.setattr(database_module, "REPEATABLE_BUSY_TIMEOUT_S", 0.1)
-    else:
-        with psycopg.connect(database_url, autocommit=True) as admin:
-            admin.execute("ALTER ROLE CURRENT_USER SET lock_timeout = '150ms'")
-            request.addfinalizer(lambda: _usual(database_url))
+    monkeypatch.setattr(database_module, "REPEATABLE_BUSY_TIMEOUT_S", 0.1)
+    hurry(database_url)
     return database_url
-
-
-def _usual(url: str) -> None:
-    with psycopg.connect(url, autocommit=True) as admin:
-        admin.execute("ALTER ROLE CURRENT_USER RESET lock_timeout")
 
 
 async def test_no_case_is_parked_by_a_lock(impatient: str) -> None:
@@ -175,47 +164,6 @@ def test_what_keeps_failing_is_raised_in_the_end() -> None:
         assert read_only.wait_after(OSError(EROFS, "no")) is not None, "and one that cannot be written"
     assert [lost.wait_after(refused(None, lost=True)) is None for _ in range(LOST)] == [*[False] * (LOST - 1), True]
     assert Patience().wait_after(ValueError()) is None
-
-
-class Losing(Database):
-    """A real database whose connection is closed under its ``lost``-th write, or from there on under each."""
-
-    lost = 0
-    lasting = False
-    writes = 0
-
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
-        with super().write() as connection:
-            self._count(connection)
-            yield connection
-
-    @contextmanager
-    def write_at_once(self) -> Iterator[Connection]:
-        with super().write_at_once() as connection:
-            self._count(connection)
-            yield connection
-
-    def _count(self, connection: Connection) -> None:
-        self.writes += 1
-        if self.writes == self.lost or (self.lasting and self.writes > self.lost):
-            driver: Any = connection.connection.driver_connection
-            driver.close()
-
-
-async def test_a_case_over_which_connections_keep_being_lost_goes_to_a_human(
-    postgresql_db: Database, postgresql_url: str
-) -> None:
-    batch_id = batch(postgresql_db, 1)
-    (case_id,) = pending_cases(postgresql_db, 10)
-    for lost in (2, 2, 3):  # all after its start, which is asked for twice once two have no end
-        with closing(Losing(postgresql_url)) as losing:
-            losing.lost, losing.lasting = lost, True
-            with contextlib.suppress(DBAPIError):
-                await job_of(losing, agents()).screen_case(case_id)
-        assert pending_cases(postgresql_db, 10) == [case_id] and progress(postgresql_db, batch_id).failed == 0
-    await job_of(postgresql_db, agents()).screen_case(case_id)
-    assert postgresql_db.value(select(screenings.c.reason)) == "repeated_failure"
 
 
 async def test_of_two_starts_of_one_case_at_one_moment_one_counts_and_the_other_is_lost(

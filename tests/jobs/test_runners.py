@@ -2,12 +2,18 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
 
-from sqlalchemy import func, select
+import pytest
+from sqlalchemy import func, select, text
 
+from commands.evaluate import record_as_batch
 from jobs.agents import Agents
 from jobs.process import system_clock
 from jobs.procrastinate import engine_schema
+from jobs.runner import only_worker
+from screening.evaluation.public_datasets import load_evaluation
 from screening.labels import Label
 from screening.pipeline.draws import Draw, DrawRequest, DrawSource, encode_draws
 from screening.review.actors import LOCAL_USER
@@ -18,7 +24,9 @@ from storage.batches.batches import batch_state, cancel, pause, progress, resume
 from storage.batches.configurations import Configuration
 from storage.database import Database
 from storage.schema import case_errors, cases, live_runs, node_runs, pending_cases, screenings
-from tests.jobs.running import PLACES, HeldBack, agents, batch, count, running, unended, until
+from tests.databases import write
+from tests.jobs.files import settings, write_posts
+from tests.jobs.running import PLACES, agents, batch, count, running, unended, until
 
 QUEUES = 2
 """Each worker is two of the engine's: one for texts that somebody waits for, one for batches."""
@@ -87,21 +95,6 @@ async def test_a_text_that_nobody_watches_is_let_go_of_in_the_middle_of_a_draw_b
         took = await until(lambda: unended(db) == 0 and single_texts.look(db, LOCAL_USER, case_id).error is not None)
     assert single_texts.look(db, LOCAL_USER, case_id).error == "unwatched" and took < 30
     assert count(db, case_errors) == 1 and count(db, live_runs) == 0
-
-
-async def test_another_process_lets_go_of_it_when_its_draw_batch_is_in(db: Database) -> None:
-    single = batch(db, 1, kind="interactive")
-    case_id = db.value(select(cases.c.id).where(cases.c.batch_id == single))
-    held_back = HeldBack()
-    async with running(db, held_back):
-        await asyncio.wait_for(held_back.asked.wait(), 60)
-        single_texts.withdraw(db, case_id, system_clock())  # as another worker would
-        held_back.go.set()
-        other = batch(db, 1, kind="interactive")
-        await until(lambda: _done(db, other) and unended(db) == 0)
-    assert not _done(db, single) and count(db, screenings) == 1
-    with db.read() as conn:
-        assert conn.execute(select(live_runs).where(live_runs.c.case_id == case_id)).first() is None
 
 
 async def test_an_upgrade_of_the_engine_begins_with_empty_tables(postgresql_db: Database) -> None:
@@ -175,3 +168,30 @@ async def test_the_finished_start_of_a_draw_batch_is_shown_before_the_draw_batch
         agents.go.set()
         await until(lambda: single_texts.look(db, LOCAL_USER, case_id).outcome is not None)
     assert encode_draws([Draw(label=Label.SAFE)]) * request.count == shown()[: request.count]
+
+
+NEVER_TWO_STARTS = {
+    "sqlite": "CREATE TRIGGER never BEFORE UPDATE OF starts ON pending_cases WHEN NEW.starts > 1 "
+    "BEGIN SELECT RAISE(ABORT, 'a second start'); END",
+    "postgresql": "ALTER TABLE pending_cases ADD CONSTRAINT never CHECK (starts <= 1)",
+}
+"""The database itself refuses that a case is begun while an earlier start has not ended."""
+
+
+async def test_an_evaluation_beside_a_worker_screens_no_case_that_it_is_at(
+    db: Database, database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_posts(tmp_path / "posts.csv", 6)
+    data = load_evaluation([tmp_path / "posts.csv"], "csv")
+    chosen = settings(database_url, {"sampler": "simulated", "simulated_latency_s": 0.05})
+    write(db, text(NEVER_TWO_STARTS[db.kind]))
+    with only_worker(db.lock_file) if db.kind == "sqlite" else nullcontext():
+        async with running(db, agents(0.05), worker="the worker"):
+            batch(db, 20)
+            await until(lambda: unended(db) > 0)
+            book = await asyncio.wait_for(record_as_batch(database_url, data, chosen), 90)
+    assert book.draws >= 6 * 72
+    assert "internal_error" not in db.values(select(case_errors.c.kind)), "what a start that is refused ends with"
+    told = capsys.readouterr().err
+    assert ", 0 texts pending" in told
+    assert ("a worker is at work on this database: waiting" in told) == (db.kind == "sqlite")

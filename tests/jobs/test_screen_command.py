@@ -12,7 +12,6 @@ from sqlalchemy import insert
 
 from commands import screen
 from commands.__main__ import main
-from commands.batches import ResultsFile
 from jobs import uploads
 from jobs.intake import receiver
 from jobs.process import Clock, system_clock
@@ -101,23 +100,23 @@ def test_the_corrected_data_set_is_written_as_of_a_version(
         assert "for --what corrected only" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("what", ["results", "reviews", "corrected"])
-def test_everything_is_written_in_every_format(db: Database, database_url: str, tmp_path: Path, what: str) -> None:
+def test_everything_is_written_in_every_format(db: Database, database_url: str, tmp_path: Path) -> None:
     batch_id = texts(db, ["one day", "another day", "a third day"])
     decide(db, pending_cases(db, 1)[0])
-    written = {}
-    for kind in ("csv", "jsonl", "parquet", "label-studio"):
-        out = tmp_path / f"{what}.{kind}"
-        given = ["batches", "export", batch_id, "--database", database_url, "--what", what, "--format", kind]
-        assert main([*given, "--out", str(out)]) == 0
-        written[kind] = out.read_bytes()
-        assert out.stat().st_mode & 0o077 == 0
-    tasks, lines = json.loads(written["label-studio"]), written["jsonl"].splitlines()
-    assert len(tasks) == len(lines) == pq.read_table(tmp_path / f"{what}.parquet").num_rows
-    assert written["csv"].startswith(b"\xef\xbb\xbf")
-    if what != "reviews":
-        assert [len(task["predictions"]) for task in tasks] == [1, 0, 0]
-        assert ("text" in tasks[0]["data"]) is (what == "corrected")
+    for what in ("results", "reviews", "corrected"):
+        written = {}
+        for kind in ("csv", "jsonl", "parquet", "label-studio"):
+            out = tmp_path / f"{what}.{kind}"
+            given = ["batches", "export", batch_id, "--database", database_url, "--what", what, "--format", kind]
+            assert main([*given, "--out", str(out)]) == 0
+            written[kind] = out.read_bytes()
+            assert out.stat().st_mode & 0o077 == 0
+        tasks, lines = json.loads(written["label-studio"]), written["jsonl"].splitlines()
+        assert len(tasks) == len(lines) == pq.read_table(tmp_path / f"{what}.parquet").num_rows
+        assert written["csv"].startswith(b"\xef\xbb\xbf")
+        if what != "reviews":
+            assert [len(task["predictions"]) for task in tasks] == [1, 0, 0]
+            assert ("text" in tasks[0]["data"]) is (what == "corrected")
 
 
 def test_a_run_that_was_killed_while_rows_came_in_goes_on(
@@ -147,25 +146,6 @@ def test_a_run_that_was_killed_while_rows_came_in_goes_on(
     assert len({row["row"] for row in rows}) == accepted and {row["outcome"] for row in rows} >= {"safe", "unsafe"}
     main([*arguments, "--resume"])
     assert "going on" not in capsys.readouterr().err, "what is finished is not gone on with"
-
-
-def test_results_are_written_as_rows_are_settled(db: Database, tmp_path: Path) -> None:
-    batch_id = texts(db, ["one", "two", "three"])
-    first, second, third = waiting(db)
-    file = ResultsFile(db=db, out=tmp_path / "out.jsonl", hide=None)
-
-    def written() -> list[tuple[int, str]]:
-        lines = file.out.read_text(encoding="utf-8").splitlines()
-        return [(row["row"], row["outcome"]) for row in map(json.loads, lines)]
-
-    decide(db, first)
-    decide(db, third)
-    file.write_settled(batch_id)
-    assert written() == [(1, "safe")]
-    decide(db, second)
-    file.write_settled(batch_id)
-    file.write_all(batch_id)
-    assert written() == [(1, "safe"), (2, "safe"), (3, "safe")]
 
 
 def test_the_results_of_any_batch_can_be_had_and_the_exit_code_tells_what_is_pending(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import pytest
-from sqlalchemy import delete, insert, select, text, update
+from sqlalchemy import delete, insert, select, update
 
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, configuration, open_batch
@@ -42,7 +42,6 @@ from storage.schema import (
     pipeline_versions,
     screenings,
 )
-from tests.databases import write
 from tests.jobs.running import PLACES, MakeAgents, agents, batch, job_of, running, until
 from tests.storage.batch_of import commit_run, record_start, run
 from tests.storage.inbox_cases import ADMIN
@@ -175,14 +174,6 @@ async def test_it_waits_for_a_retry_with_its_error_and_others_go_on(db: Database
         assert starts == [("w1", 0)] * 3
         retry_failed(db, LOCAL_USER.at(system_clock()), bad)
         await until(lambda: progress(db, bad).finished_at is not None)
-
-
-async def test_an_error_that_cannot_be_kept_either_gets_out(db: Database) -> None:
-    _written_by_a_later_version(db, 1)
-    case_id = db.value(select(cases.c.id))
-    write(db, text("DROP TABLE case_errors"))
-    with pytest.raises(Exception, match="case_errors"):
-        await job_of(db, agents()).screen_case(case_id)
 
 
 class Row:

@@ -2,23 +2,19 @@
 
 import asyncio
 import contextlib
-import itertools
 import random
-import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
-from jobs import agents as shared_limit
 from jobs.agents import (
     LAPSES_S,
-    PLACES,
     UNDER_WAY_S,
     Agents,
     SharedLimiter,
@@ -195,68 +191,6 @@ async def test_who_comes_gets_its_share_from_workers_that_are_never_idle(db: Dat
             async with worker("idle", 5, callers=6):
                 pass
     assert most == total
-
-
-class TellingLater(Database):
-    """What was committed is told when the test says so: a network that stalls."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self._told, self.commits = threading.Semaphore(0), 0
-
-    def tell(self, times: int) -> None:
-        self._told.release(times)
-
-    @contextlib.contextmanager
-    def write(self) -> Iterator[Connection]:
-        with super().write() as connection:
-            yield connection
-        self.commits += 1
-        assert self._told.acquire(timeout=60)
-
-
-@pytest.fixture
-def slow(database_url: str) -> Iterator[TellingLater]:
-    """The database of the test behind a network that stalls."""
-    database = TellingLater(database_url)
-    yield database
-    database.close()
-
-
-async def test_a_worker_whose_renewal_hangs_begins_no_call(slow: TellingLater, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_limit, "UNRENEWED_S", 0.5)
-    gate = RateGate(concurrency=1, limiter=None, pause_cap_s=1.0)
-    slow.tell(1)
-    sharing = asyncio.create_task(share_places(slow, gate, 6, "w", every_s=0.01))
-    await until(lambda: gate.free == 6)
-    await until(lambda: gate.free == 0)
-    slow.tell(10_000)
-    await until(lambda: gate.free == 6)
-    sharing.cancel()
-    await asyncio.wait([sharing])
-    assert gate.free == 0 and hold(slow, PLACES, "other", 0, 6, 1.0) == 6, "told to end, it gives its share back"
-
-
-async def test_leave_told_late_to_many_workers_at_once_exceeds_no_limit(slow: TellingLater) -> None:
-    pace = Pace(per_second=100.0, burst=10)
-    made: list[float] = []
-
-    async def calls(limiter: SharedLimiter) -> None:
-        for _ in range(15):
-            await limiter.acquire()
-            made.append(time.monotonic())
-
-    limiters = [SharedLimiter(db=slow, pace=pace, lapses_s=0.05) for _ in range(4)]
-    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
-        for number, limiter in enumerate(limiters, start=1):
-            group.create_task(calls(limiter))
-            await until(lambda number=number: slow.commits == number)  # type: ignore[misc]
-            await asyncio.sleep(0.1)  # a block's time: each has a whole one waiting for it
-        assert not made
-        slow.tell(1_000)
-    for first, last in itertools.combinations(range(len(made)), 2):
-        allowed = pace.burst + pace.per_second * (made[last] - made[first] + 0.05) + len(limiters)
-        assert last - first <= allowed, "too many in a window"
 
 
 async def test_leave_is_taken_in_blocks_and_comes_to_all_though_it_always_lapses(db: Database) -> None:

@@ -148,24 +148,6 @@ async def test_a_cap_on_cost_below_the_first_price_stops_at_the_first_draw_batch
         await until(lambda: progress(db, batch_id).state is BatchState.CAPPED)
 
 
-async def test_a_case_waits_for_what_becomes_of_calls_under_way_that_make_up_the_cap(db: Database) -> None:
-    """It does not end and begin again all the while; and once they are known to use up the cap, it ends."""
-    (batch_id, (first, second)), agents = _ambiguous(db, 2), Metered(held_from=0)
-    change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_calls=1))
-    job = job_of(db, agents)
-    tasks = [asyncio.ensure_future(job.screen_case(first))]
-    await until(lambda: len(agents.asked) == 1)
-    tasks.append(asyncio.ensure_future(job.screen_case(second)))
-    await until(lambda: unended(db) == 2)
-    await asyncio.sleep(2 * FRESH_S)
-    assert unended(db) == 2 and not tasks[1].done() and len(agents.asked) == 1
-    agents.go.set()
-    await asyncio.wait_for(asyncio.gather(*tasks), 60)
-    assert len(agents.asked) == 1 and unended(db) == 0
-    assert progress(db, batch_id).state is BatchState.CAPPED
-    _require_accounted(db, batch_id, agents.calls)
-
-
 @pytest.mark.parametrize("how", ["fails", "cancelled", "told to end"])
 async def test_what_a_case_had_asked_for_is_counted_however_it_is_broken_off(db: Database, how: str) -> None:
     """In the middle of its second draw batch, however long that would take."""

@@ -28,12 +28,10 @@ from storage.batches.batch_state import BatchState
 from storage.batches.configurations import save_configuration
 from storage.batches.intake import (
     TEXT_BY_TEXT,
-    OpenFile,
     add_rows,
     close_intake,
     close_past_days,
     open_files,
-    stop_intake,
 )
 from storage.database import Database
 from tests.storage.batch_of import CONFIGURATION, NOW, batch
@@ -66,44 +64,6 @@ def test_a_file_counts_as_given_up_after_so_many_looks_without_a_row_and_rows_en
     assert _look(db, seen, 2) == NOBODY
 
 
-def _of_program(db: Database, begun: timedelta) -> str:
-    version = save_configuration(db, CONFIGURATION, NOW)
-    new = batches.NewBatch(name="a.csv", configuration_version=version, seed=1, intake={"program": "chat"})
-    return batches.create_batch(db, LOCAL_USER.at(NOW + begun), new)
-
-
-def test_a_file_in_the_line_of_the_programs_is_given_up_only_with_those_before_it(db: Database) -> None:
-    later, seen = _of_program(db, timedelta(seconds=2)), OpenFiles()
-    first = _of_program(db, timedelta(seconds=1))
-
-    def missing(times: int) -> list[str | None]:
-        for _ in range(times):
-            seen.look(db, NOW)
-        return [file.missing for file in open_files(db).values()]
-
-    for row in (1, 2):
-        assert missing(LOOKS) == [None, None]
-        _add(db, first, row)
-    close_intake(db, LOCAL_USER.at(NOW), first)
-    assert missing(LOOKS) == [None], "the one before it is in: its own time begins"
-    assert missing(1) == [NOBODY]
-    after = _of_program(db, timedelta(seconds=3))
-    for row in (1, 2):
-        _add(db, after, row)
-        assert missing(1) == [NOBODY, None], "one that came after it is no sign of it"
-    _add(db, later, 1)
-    assert missing(1) == [None, None]
-    assert missing(LOOKS) == [NOBODY, NOBODY], "the service is gone"
-
-
-def test_why_a_file_stopped_is_not_said_again_in_other_words(db: Database) -> None:
-    batch_id, seen = batch(db, closed=False), OpenFiles()
-    stop_intake(db, LOCAL_USER.at(NOW), batch_id, "file_refused")
-    assert _look(db, seen, 3 * LOOKS) == "file_refused"
-    _add(db, batch_id, 1)
-    assert _look(db, seen, 1) == "file_refused", "whoever found it refused says when it goes on"
-
-
 def test_the_rest_of_a_given_up_file_is_taken_in_and_nothing_is_missing(db: Database, tmp_path: Path) -> None:
     file = tmp_path / "day.csv"
     file.write_text("\n".join(("id,text", *LINES)), encoding="utf-8")
@@ -121,16 +81,6 @@ def test_the_rest_of_a_given_up_file_is_taken_in_and_nothing_is_missing(db: Data
     found = batches.progress(db, batch_id)
     assert (found.state, found.rows_in, found.rows_missing) == (BatchState.RUNNING, 3, None)
     assert open_files(db) == {}
-
-
-def test_only_files_are_watched_that_still_take_rows(db: Database) -> None:
-    batch(db, ["one"])
-    batch(db, ["one"], kind="interactive", closed=False)
-    batches.cancel(db, LOCAL_USER.at(NOW), batch(db, closed=False))
-    _daily(db)
-    watched = batch(db, ["one", "two"], closed=False)
-    batches.pause(db, LOCAL_USER.at(NOW), watched)
-    assert open_files(db) == {watched: OpenFile(rows=2, missing=None)}
 
 
 def _daily(db: Database) -> str:
