@@ -189,6 +189,14 @@ def test_what_could_not_be_screened_is_in_review_like_any_other_and_told_nothing
     assert db.rows(select(unblindings)) == [], "there was nothing of the AI to see"
 
 
+def test_a_set_without_living_authors_is_read_at_random_within_the_time_of_the_least_urgent(db: Database) -> None:
+    batch(db, [PLAIN], closed=False)
+    brought_in(db, 3, research_order=True)
+    assert inboxed(db) == [(3, "unsettled", NO_WORKER)] * 3
+    due = db.values(select(inbox_entries.c.due_at))
+    assert len(set(due)) == 3 and all(LATE < one <= LATE + TARGETS[Priority.P3] for one in due)
+
+
 BEFORE: dict[str, Callable[[Database, str], object]] = {
     "nobody": lambda db, case_id: None,
     "looked": lambda db, case_id: reveal_text(db, SENIOR.at(LATE), case_id),
@@ -265,6 +273,7 @@ def test_a_case_read_as_safe_that_is_then_called_unsafe_is_read_again(db: Databa
     read(db, ANN, form(label), now=LATE)
     decide(db, case_id, Outcome.UNSAFE)
     assert (claim_next(db, BO.at(LATE)) is not None) is again
+    assert inboxed(db) == [(2, "unsettled" if again else "not_screened", None)], "in words that tell nothing of why"
 
 
 def test_what_failed_by_itself_is_counted_by_its_last_error_over_all_batches(db: Database) -> None:
