@@ -122,34 +122,28 @@ def test_the_plan_is_fixed_with_what_it_takes_and_a_later_day(open_page: Opener,
     assert "Missed at most, %: 0.05 → 0.045" in changed and "Misses allowed: 0 → 1" in changed
 
 
-def test_a_save_against_a_newer_version_is_refused_and_it_is_shown(open_page: Opener, page_database: Database) -> None:
-    def saved() -> tuple[float, float, int]:
-        found = current(page_database)
-        return found.settings.lease_minutes, found.settings.idle_minutes, found.version
+def test_what_was_typed_outlives_other_saves_and_overwrites_none(open_page: Opener, page_database: Database) -> None:
+    def saved() -> tuple[float, float, int, int]:
+        now = current(page_database)
+        return now.settings.lease_minutes, now.settings.idle_minutes, now.settings.audit_allowed_misses, now.version
 
     page = open_page("settings")
+    page.number_input(key="audit_allowed_misses_v0").set_value(2).run()
     page.number_input(key="lease_minutes_v0").set_value(20.0)
     settings_store.change(page_database, BY, SiteSettings(idle_minutes=7), 0)
     page = press(page, VERSION)
-    assert len(page.error) == 1 and any("30 → 7" in one.value for one in page.warning) and saved() == (15, 7, 1)
-    assert page.number_input(key="lease_minutes_v0").value == 20, "what was typed is still there"
+    assert len(page.error) == 1 and any("30 → 7" in one.value for one in page.warning) and saved() == (15, 7, 0, 1)
+    assert page.number_input(key="lease_minutes_v0").value == 20
     page = press(page, "Load version 1")
     assert page.number_input(key="idle_minutes_v1").value == 7 and not page.error
     page.number_input(key="lease_minutes_v1").set_value(20.0)
     for _ in range(2):  # the second time nothing was changed, and nothing is saved
         page = press(page, VERSION)
-        assert saved() == (20, 7, 2)
-
-
-def test_what_was_typed_in_one_form_outlives_what_is_done_in_others(open_page: Opener, page_database: Database) -> None:
-    page = open_page("settings")
-    page.number_input(key="audit_allowed_misses_v0").set_value(2).run()
-    page.number_input(key="P1_notify_minutes_v0").set_value(7.0)
-    page = press(press(page, "Save"), "Pause now")
+        assert saved() == (20, 7, 0, 2)
+    page = press(page, "Pause now")
     assert settings_store.is_stopped(page_database) and page.number_input(key="audit_allowed_misses_v0").value == 2
     page = press(page, "Lock plan")
-    found = current(page_database).settings
-    assert (found.audit_allowed_misses, found.notify_minutes[1], found.stopped) == (2, 7, True)
+    assert saved() == (20, 7, 2, 4) and settings_store.is_stopped(page_database)
     press(page, "Resume AI decisions")
     assert not settings_store.is_stopped(page_database)
 
