@@ -19,7 +19,7 @@ from benchmarks.figures import leave_out, tell
 from benchmarks.inbox import add_cases
 from benchmarks.processes import BROWSER_ARGUMENTS, ROOT, app_process, processor_s
 from storage.database import Database
-from tests.browser.find import find_browser
+from tests.browser.install import find_browser
 
 AIM_WORKER, AIM_APP = 0.6, 1.0
 """Hundredths of a core."""

@@ -18,7 +18,7 @@ from benchmarks.inbox import add_cases
 from benchmarks.processes import BROWSER_ARGUMENTS, app_process
 from screening.review.triage import Priority
 from storage.database import Database
-from tests.browser.find import find_browser
+from tests.browser.install import find_browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -22,7 +22,7 @@ from statistics import median
 from benchmarks.figures import leave_out, tell
 from benchmarks.processes import BROWSER_ARGUMENTS, ROOT
 from storage.database import Database
-from tests.browser.find import find_browser
+from tests.browser.install import find_browser
 from tests.free_port import free_port
 
 FIRST_PAINT = "from the start to the first paint"

@@ -1,24 +1,23 @@
 """What a reviewer does at the inbox, by keyboard, and how a test knows that it happened."""
 
-import csv
 import re
-import subprocess
-import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Literal
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import FilePayload, Locator, Page, expect
 from playwright.sync_api import TimeoutError as TooSlow
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 
 from screening.review.actors import LOCAL_USER
 from screening.review.triage import Priority
 from storage import settings_store
 from storage.database import Database
-from storage.schema import inbox_entries, reviews
-from tests.browser.conftest import ROOT, RunningApp
+from storage.schema import batch_counts, cases, configurations, follow_ups, inbox_entries, reviews
 from tests.databases import write
+from tests.storage.batch_of import CONFIGURATION, NOW
 from tests.storage.inbox_cases import fill
 
 
@@ -29,28 +28,29 @@ def leave_nothing_to_chance(db: Database) -> None:
 
 
 @contextmanager
-def waiting_cases(database_url: str, count: int) -> Iterator[Database]:
-    """The app's database with so many P2 cases that wait and no others; no second reviews and no break."""
+def empty_queue(database_url: str) -> Iterator[Database]:
+    """The app's database with nothing that waits; no second reviews and no break."""
     opened = Database(database_url)
-    write(opened, delete(inbox_entries))
+    for table in (inbox_entries, follow_ups):
+        write(opened, delete(table))
     leave_nothing_to_chance(opened)
-    fill(opened, [Priority.P2] * count, entered_at=[datetime.now(UTC)] * count)
     yield opened
     opened.close()
+
+
+def come_in(db: Database, *priorities: Priority, late: timedelta = timedelta()) -> list[str]:
+    """So many cases that wait, entered one after the other, now or so long ago; their ids."""
+    first = datetime.now(UTC) - late
+    ids = fill(db, priorities, entered_at=[first + at * timedelta(milliseconds=1) for at in range(len(priorities))])
+    batch_id = db.value(select(cases.c.batch_id).where(cases.c.id == ids[0]))  # for the pages of figures, made whole
+    write(db, update(configurations).where(configurations.c.version == batch_id).values(body=CONFIGURATION.body))
+    write(db, update(batch_counts).where(batch_counts.c.batch_id == batch_id).values(last_completed_at=NOW))
+    return ids
 
 
 def stored_labels(db: Database) -> dict[str, str]:
     """The label of every review, by case."""
     return {row.case_id: row.label for row in db.rows(select(reviews.c.case_id, reviews.c.label))}
-
-
-def screen_file(app: RunningApp, rows: Iterable[tuple[str, str]]) -> None:
-    """Screen these ids and texts by the command line, into the app's database."""
-    path, out = app.directory / "in.csv", str(app.directory / "out.jsonl")
-    with path.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("id", "text"), *rows])
-    command = ["-m", "screening", "screen", str(path), "--out", out, "--database", app.database_url]
-    subprocess.run([sys.executable, *command], cwd=ROOT, env=app.environment, check=True, capture_output=True)
 
 
 def row_of(page: Page, case_id: str) -> Locator:
@@ -107,10 +107,74 @@ def chosen(page: Page, words: str) -> Locator:
     return page.locator(".sld-chip:has(input:checked)").filter(has_text=words)
 
 
+def press(page: Page, *keys: str) -> None:
+    """These keys, one straight after the other."""
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def click(page: Page | Locator, *names: str, role: Literal["button", "tab", "link"] = "button") -> None:
+    """One after the other."""
+    for name in names:
+        page.get_by_role(role, name=name).click()
+
+
+def sees(page: Page | Locator, *things: str | re.Pattern[str] | Locator) -> None:
+    """All of these words or parts of the page are shown."""
+    for each in things:
+        expect(each if isinstance(each, Locator) else page.get_by_text(each).first).to_be_visible()
+
+
+def sees_no(page: Page | Locator, *words: str) -> None:
+    """None of these words stands on the page."""
+    for each in words:
+        expect(page.get_by_text(each)).to_have_count(0)
+
+
+def click_table(within: Page | Locator, table: int, x: float, y: float) -> None:
+    """At this place of a table, which is drawn on a canvas; x below 1 is a share of its width."""
+    grid = within.get_by_test_id("stDataFrame").locator("visible=true").nth(table)
+    grid.scroll_into_view_if_needed()
+    box = grid.bounding_box()
+    assert box is not None
+    grid.page.mouse.click(box["x"] + (x * box["width"] if x < 1 else x), box["y"] + 35 + y)
+
+
+def hand_in(place: Page | Locator, name: str, content: str) -> None:
+    """Choose a file of this content in the first field for files there."""
+    file: FilePayload = {"name": name, "mimeType": "text/csv", "buffer": content.encode()}
+    place.locator("input[type=file]").first.set_input_files(files=[file])
+
+
+def taken(page: Page, name: str | re.Pattern[str], role: Literal["button", "link"] = "link") -> bytes:
+    """The file behind this link or button."""
+    with page.expect_download() as started:
+        page.get_by_role(role, name=name).click()
+    return started.value.path().read_bytes()
+
+
+def until(holds: Callable[[], object], within_s: float = 120.0) -> None:
+    """Wait for what no page shows."""
+    limit = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < limit, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def said(page: Page, words: str) -> Locator:
+    """An alert with these words."""
+    return page.get_by_role("alert").filter(has_text=words)
+
+
+def decline(page: Page) -> None:
+    """Give the case back, never to be offered it again."""
+    press(page, "Escape", "x")
+    expect(page.get_by_text("You will not be offered this case again")).to_be_visible()
+
+
 def choose(page: Page, label: str, certainty: str, words: str, sure: str) -> None:
     """Label, confidence and *no action* by their keys, one straight after the other; all are marked at once."""
-    for key in (label, certainty, "y"):
-        page.keyboard.press(key)
+    press(page, label, certainty, "y")
     expect(chosen(page, "No action")).to_be_visible()
     expect(chosen(page, words)).to_be_visible()
     expect(chosen(page, sure)).to_be_visible()

@@ -1,4 +1,4 @@
-"""Find a browser for the suite or install one: Debian's package where allowed, else Playwright's own.
+"""Where a Chromium is; where there is none, it installs Debian's package where allowed, else Playwright's own.
 
 Says loudly when neither can be had; with SECOND_LOOK_REQUIRE_BROWSER=1 that is a failure.
 """
@@ -7,8 +7,21 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
-from tests.browser.find import find_browser
+from playwright.sync_api import sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def find_browser() -> str | None:
+    """Path of an installed Chromium or Chrome, else of Playwright's own, else None."""
+    for name in NAMES:
+        if path := shutil.which(name):
+            return path
+    with sync_playwright() as playwright:
+        own = playwright.chromium.executable_path
+    return own if Path(own).exists() else None
 
 
 def _run(*command: str) -> bool:

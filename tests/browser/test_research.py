@@ -1,60 +1,53 @@
-"""The researcher's pages in a real browser: cases read and tagged by keyboard, cells opened, charts drawn, files taken
-along, hostile words as text.
+"""A researcher's day: what was missed is read, tagged and sent to review, figures are opened, files taken along; and a
+procedure of one's own is written, put in force and compared.
 """
 
 import asyncio
+import csv
 import io
 import json
 import re
-import sqlite3
 from collections.abc import Iterator
-from pathlib import Path
+from threading import Thread
 
 import pandas as pd
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
+from sqlalchemy import delete, func, select
 
-from screening.datasets.rows import NewCase
-from screening.labels import Label, Outcome
+from jobs.agents import Agents
+from jobs.intake import BatchRequest, fill_batch, open_batch
+from jobs.process import system_clock
+from pages.research.comparing import differing_pairs
+from screening.datasets.reader import read_table
+from screening.labels import Outcome
+from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
-from screening.text.received import receive
-from storage.batches.batches import NewBatch, create_batch
-from storage.batches.configurations import save_configuration
-from storage.batches.intake import add_rows, close_intake
+from screening.settings import Settings
+from storage.batches.batches import progress
 from storage.database import Database
-from tests.browser.accessibility import violations
-from tests.browser.conftest import EXPECT_MS, RunningApp, await_run, require_well, screenshot, screenshots
-from tests.pages.researched import review, sample_rows, screening_of
-from tests.storage.batch_of import CONFIGURATION, NOW, decide, waiting
+from storage.research.comparisons import list_comparisons, paired_outcomes
+from storage.schema import case_tags, cases, inbox_entries, pipeline_activations
+from tests.browser import desk
+from tests.browser.conftest import EXPECT_MS, RunningApp, await_run, require_well, worker_at_rest
+from tests.databases import write
+from tests.pages.researched import SAMPLE, review, sample_rows, screening_of
+from tests.storage.batch_of import batch, decide
 
 pytestmark = pytest.mark.browser
 
 HOSTILE = "![x](http://outside.example/b.png) <img src=http://outside.example/a.png>"
-
-
 LABELS = {"Supportive": "safe", "Ideation": "unsafe", "Attempt": "unsafe"}
 ROWS = [("Ideation", "I read a book about the moon."), ("Attempt", "The tram was late again."),
         ("Ideation", "We planted beans in the garden."), ("Supportive", "We walked by the lake and had tea."),
-        ("Ideation", "I read a book about the sea."),
-        ("Attempt", "The bus was late again."), ("Ideation", "My sister called about the garden."),
-        ("Supportive", "I cooked soup for the neighbours."), ("Attempt", "I read a book about the hills.")]  # fmt: skip
-MAPPING = (
-    '{"second_look_mapping": 1, "columns": {"text": "Post", "id": "nr", "label": "Severity"},'
-    ' "labels": {"Supportive": "safe", "Ideation": "unsafe", "Attempt": "unsafe"}}'
-)
-
-
-CELLS = (("S", Outcome.SAFE, 31), ("S", Outcome.UNSAFE, 4), ("S", Outcome.HUMAN_REVIEW, 3), ("U", Outcome.SAFE, 6),
+        ("Ideation", "I read a book about the sea."), ("Attempt", "The bus was late again.")]  # fmt: skip
+MAPPING = {"second_look_mapping": 1, "columns": {"text": "Post", "id": "nr", "label": "Severity"}, "labels": LABELS}
+CELLS = (("S", Outcome.SAFE, 11), ("S", Outcome.UNSAFE, 4), ("S", Outcome.HUMAN_REVIEW, 3), ("U", Outcome.SAFE, 6),
          ("U", Outcome.UNSAFE, 12), ("U", Outcome.HUMAN_REVIEW, 5), ("U", None, 2))  # fmt: skip
-
-
-def click_table(within: Page | Locator, table: int, x: float, y: float) -> None:
-    """At this place of a table, which is drawn on a canvas; x below 1 is a share of its width."""
-    grid = within.get_by_test_id("stDataFrame").nth(table)
-    expect(grid).to_be_visible()
-    box = grid.bounding_box()
-    assert box is not None
-    grid.page.mouse.click(box["x"] + (x * box["width"] if x < 1 else x), box["y"] + 35 + y)
+THROUGH_ALL = "Our dog died and the house is so quiet now. I miss him at the door."
+"""The simulated agents escalate it one after another."""
+FEW_CALLS = 20
+"""So few for the Worker that it settles less of the sample than the pipeline in force: some texts part."""
 
 
 def _press(page: Page, key: str) -> None:
@@ -62,226 +55,251 @@ def _press(page: Page, key: str) -> None:
     page.keyboard.press(key)
 
 
-def test_what_was_missed_is_read_tagged_and_taken_along(page: Page, running_app: RunningApp) -> None:
+def test_what_was_missed_is_read_tagged_and_taken_along(page: Page, db: Database) -> None:
+    """A file with a mapping of its own columns and labels."""
     content = "nr,Post,Severity\n" + "".join(f"p{n},{text},{label}\n" for n, (label, text) in enumerate(ROWS, 1))
     page.goto("/batches")
-    page.locator("input[type=file]").set_input_files(
-        files=[{"name": "severity.csv", "mimeType": "text/csv", "buffer": content.encode()}]
-    )
-    expect(page.get_by_text("File uploads › Check")).to_be_visible()
+    desk.hand_in(page, "severity.csv", content)
+    desk.sees(page, "File uploads › Check")
     page.get_by_text("More columns, conversations, column mapping").click()
-    page.get_by_test_id("stExpanderDetails").locator("input[type=file]").first.set_input_files(
-        files=[{"name": "mapping.json", "mimeType": "application/json", "buffer": MAPPING.encode()}]
-    )
-    page.get_by_role("button", name="Use this mapping").click()
-    page.get_by_role("button", name="Start screening 9 texts").click()
+    desk.hand_in(page.get_by_test_id("stExpanderDetails"), "mapping.json", json.dumps(MAPPING))
+    desk.click(page, "Use this mapping")
+    page.get_by_role("button", name=f"Start screening {len(ROWS)} texts").click()
     expect(page.get_by_text("✓ Finished")).to_be_visible(timeout=60_000)
     batch_id = page.url.partition("batch=")[2][:32]
     page.goto(f"/results?batch={batch_id}&outcome=safe&reference=unsafe")
-    expect(page.get_by_text(re.compile(r"^\d cases?\."))).to_be_visible()
+    desk.sees(page, re.compile(r"^\d cases?\."))
     missed = int(page.get_by_text(re.compile(r"^\d cases?\.")).inner_text().split()[0])
     assert missed >= 3, "the simulated agents call harmless words safe"
-    click_table(page, 0, 17, 17)
-    expect(page.get_by_text(f"1 of {missed}")).to_be_visible()
+    desk.click_table(page, 0, 17, 17)
+    desk.sees(page, f"1 of {missed}")
     page.get_by_role("textbox", name="New tag").fill("harmless words")
     page.get_by_role("button", name="Tag", exact=True).click()
-    expect(page.get_by_text("✕ harmless words")).to_be_visible()
+    desk.sees(page, "✕ harmless words")
     for place in range(2, missed + 1):
         _press(page, "j")
-        expect(page.get_by_text(f"{place} of {missed}")).to_be_visible()
+        desk.sees(page, f"{place} of {missed}")
         _press(page, "1")
-        expect(page.get_by_text("✕ harmless words")).to_be_visible()
+        desk.sees(page, "✕ harmless words")
     _press(page, "k")
-    expect(page.get_by_text(f"{missed - 1} of {missed}")).to_be_visible()
-    screenshot(page, "results-reviewer")
-    assert violations(page) == []
-    with sqlite3.connect(running_app.database_url.removeprefix("sqlite:///")) as db:
-        assert db.execute("SELECT count(*) FROM case_tags WHERE tag = 'harmless words'").fetchone() == (missed,)
-    page.get_by_role("button", name="Export").click()
-    with page.expect_download() as started:
-        page.get_by_role("link", name="Results (Parquet)").click()
-    frame = pd.read_parquet(io.BytesIO(Path(started.value.path()).read_bytes()))
-    assert list(frame["id"]) == [f"p{n}" for n in range(1, 10)]
+    desk.sees(page, f"{missed - 1} of {missed}")
+    require_well(page, "results-reviewer")
+    tagged = select(func.count()).select_from(case_tags).where(case_tags.c.tag == "harmless words")
+    assert db.value(tagged) == missed
+    desk.click(page, "Export")
+    frame = pd.read_parquet(io.BytesIO(desk.taken(page, "Results (Parquet)")))
+    assert list(frame["id"]) == [f"p{n}" for n in range(1, len(ROWS) + 1)]
     assert list(frame["reference"]) == [LABELS[label] for label, _ in ROWS]
     assert list(frame["reference_value"]) == [label for label, _ in ROWS]
     assert frame["tags"].map(json.loads).map(len).sum() == missed
-    with page.expect_download() as started:
-        page.get_by_role("link", name="Results (JSON lines)").click()
-    lines = Path(started.value.path()).read_text(encoding="utf-8").splitlines()
+    lines = desk.taken(page, "Results (JSON lines)").decode().splitlines()
     assert frame.astype(object).where(frame.notna(), None).to_dict("records") == [json.loads(line) for line in lines]
 
 
-@pytest.fixture(scope="module")
-def batch_id(running_app: RunningApp) -> Iterator[str]:
-    """The sample data screened, half of it under audit, and most of what waits read blind."""
-    running_app.stop("worker")
-    db = Database(running_app.database_url)
-    # Not asyncio.run: the browser's own loop is at work in this thread.
-    made: list[str] = []
-    _in_thread(lambda: made.append(asyncio.run(screening_of(db, sample_rows(), audit_rate=0.5, provenance=HOSTILE))))
-    review(db, "safe", most=45)
-    yield made[0]
-    db.close()
+@pytest.fixture
+def rest(running_app: RunningApp, db: Database) -> Iterator[None]:
+    """The app's worker leaves alone what is made here."""
+    with worker_at_rest(running_app, db):
+        yield
 
 
-def _in_thread(work) -> None:  # type: ignore[no-untyped-def]
-    from threading import Thread
-
-    thread = Thread(target=work)
-    thread.start()
-    thread.join()
-
-
-@pytest.fixture(scope="module")
-def matrix(running_app: RunningApp) -> Iterator[str]:
+@pytest.fixture
+def matrix(db: Database, rest: None) -> str:
     """A batch with cases in every cell, decided by hand."""
-    db = Database(running_app.database_url)
-    new = NewBatch(
-        name=f"{HOSTILE}.csv",
-        configuration_version=save_configuration(db, CONFIGURATION, NOW),
-        seed=7,
-        intake={"provenance": "a jury of three", "label_column": "y"},
-    )
-    made = create_batch(db, LOCAL_USER.at(NOW), new)
-    wanted = [(label, outcome) for label, outcome, count in CELLS for _ in range(count)]
-    rows = [
-        NewCase(
-            row=row, external_id=f"{HOSTILE}{row}", text=receive(f"A quiet day, number {row}. {HOSTILE}"),
-            reference={"S": Label.SAFE, "U": Label.UNSAFE}[label], group="letters" if row % 3 else "posts",
-        )
-        for row, (label, _) in enumerate(wanted, start=1)
-    ]  # fmt: skip
-    add_rows(db, made, rows, NOW)
-    close_intake(db, LOCAL_USER.at(NOW), made)
-    for case_id, (_, outcome) in zip(waiting(db), wanted, strict=True):
+    outcomes = [outcome for _, outcome, count in CELLS for _ in range(count)]
+    texts = [f"A quiet day, number {row}. {HOSTILE}" for row in range(1, len(outcomes) + 1)]
+    made = batch(db, texts, references="".join(label * count for label, _, count in CELLS))
+    ids = db.values(select(cases.c.id).where(cases.c.batch_id == made).order_by(cases.c.row))
+    for case_id, outcome in zip(ids, outcomes, strict=True):
         if outcome is not None:
             decide(db, case_id, outcome)
-    yield made
-    db.close()
+    return made
 
 
-def test_a_cell_is_chosen_by_pointer_and_keys_and_a_row_of_it_leads_to_its_case(page: Page, matrix: str) -> None:
+def test_a_wrong_case_is_in_review_within_three_clicks(page: Page, db: Database, matrix: str) -> None:
     page.goto(f"/errors?batch={matrix}")
-    expect(page.get_by_role("button", name="Export")).to_be_visible()
-    expect(page.get_by_text("a jury of three")).to_be_visible()
-    click_table(page, 0, 0.3, 28)
-    expect(page.get_by_role("heading", name="Original label safe, labeled safe")).to_be_visible()
-    page.keyboard.press("ArrowDown")
+    desk.sees(page, page.get_by_role("button", name="Export"))
+    desk.click_table(page, 0, 0.3, 28)
+    desk.sees(page, page.get_by_role("heading", name="Original label safe, labeled safe"))
+    desk.press(page, "ArrowDown")
     missed = page.get_by_role("heading", name="Original label unsafe, labeled safe: false negative")
     expect(missed).to_be_visible()
     assert "cell=unsafe.safe" in page.url
     page.reload()
     expect(missed).to_be_visible()
-    expect(page.get_by_text("6 cases.")).to_be_visible()
+    desk.sees(page, "6 cases.")
     page.get_by_text("Show the start of each text").click()
     await_run(page)
     require_well(page, "errors")
-    click_table(page, 1, 17, 17)
+    desk.click_table(page, 1, 17, 17)
     page.get_by_role("link", name="Open this case").click()
     expect(page).to_have_url(re.compile(r"/case\?case=[0-9a-f]{32}$"))
-    expect(page.get_by_text("A quiet day, number 39").first).to_be_visible()
-
-
-def test_evaluation_shows_table_curves_sliders_and_the_cases_of_a_cell(
-    page: Page, batch_id: str, tmp_path: Path
-) -> None:
-    page.goto(f"/evaluation?batch={batch_id}")
-    expect(page.get_by_role("button", name="Export")).to_be_visible()
-    expect(page.get_by_text("outside.example")).to_be_visible()  # as text
-    require_well(page, "evaluation-results")
-    await_run(page)  # what is drawn above an open list moves it out of sight
-    page.get_by_role("button", name="Export").click()
-    page.get_by_role("radio", name="LaTeX").click()
-    await_run(page)  # until then the button gives what was chosen before
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Download", exact=True).click()
-    download.value.save_as(tmp_path / "table.tex")
-    assert r"B=50 & ---" in (tmp_path / "table.tex").read_text(encoding="utf-8")
-    page.keyboard.press("Escape")
-    for tab, shown in (("Budget sweep", ".js-plotly-plot"), ("Calls and tokens", ".js-plotly-plot")):
-        page.get_by_role("tab", name=tab).click()
-        expect(page.get_by_role("tabpanel").locator(f"{shown}:visible").first).to_be_visible()
-        await_run(page)
-        screenshots(page, f"evaluation-{tab.split()[0].lower()}")
-    page.get_by_role("tab", name="What if").click()
-    expect(page.get_by_text("Reviews a day")).to_be_visible()
-    require_well(page, "evaluation-what-if")
-    page.get_by_role("tab", name="Cases").click()
-    panel = page.get_by_role("tabpanel").filter(has_text="Click a cell")
-    click_table(panel, 0, 0.45, 18)
-    expect(panel.get_by_text("cases: original label safe")).to_be_visible()
-    screenshot(page, "evaluation-cases")
-
-
-def test_reliability_leads_with_the_missed_and_prints_a_report_that_fetches_nothing(
-    page: Page, batch_id: str, tmp_path: Path
-) -> None:
-    page.goto("/reliability")
-    expect(page.get_by_text("Missed cases per 1,000 labeled safe", exact=True)).to_be_visible()
-    expect(page.get_by_text("cannot be guaranteed yet")).to_be_visible()
-    require_well(page, "reliability")
-    for tab in ("Confidence sequence", "Planner", "Drift"):
-        page.get_by_role("tab", name=tab).click()
-        await_run(page)
-        screenshots(page, f"reliability-{tab.split()[0].lower()}")
-    page.get_by_role("tab", name="Configuration measured").click()
+    desk.sees(page, "A quiet day, number 19")
+    page.goto(f"/errors?batch={matrix}&cell=unsafe.safe")
+    desk.sees(page, page.get_by_role("button", name="Send all 6 to review"))
     await_run(page)
-    require_well(page, "reliability-what")
-    with page.expect_download() as download:
-        page.get_by_role("button", name="Report to print").click()
-    download.value.save_as(tmp_path / "report.html")
-    page.set_content((tmp_path / "report.html").read_text(encoding="utf-8"))
-    expect(page.get_by_role("heading", name="Reliability of automatic labels")).to_be_visible()
-    screenshot(page, "reliability-report")
+    desk.click_table(page, 1, 17, 17)
+    desk.sees(page, page.get_by_role("button", name="Send 1 to review"))
+    of_these = select(cases.c.id).where(cases.c.batch_id == matrix)
+    holders = select(inbox_entries.c.assignee).where(inbox_entries.c.case_id.in_(of_these))
+    before = len(db.values(holders))
+    desk.click(page, "Review it now")
+    page.wait_for_url(lambda url: "/inbox" in url)
+    desk.sees(page, desk.case_text(page))
+    entered = db.values(holders)
+    assert len(entered) == before + 2, "it and a control"
+    assert sum(holder is not None for holder in entered) == 1
 
 
-def test_labels_and_theory_open(page: Page, batch_id: str) -> None:
-    page.goto(f"/label_noise?batch={batch_id}")
-    expect(page.get_by_role("button", name="Send to review")).to_be_visible(timeout=2 * EXPECT_MS)
-    require_well(page, "labels")
-    page.goto("/theory")
-    expect(page.get_by_role("heading", name="The paper's claims beside what the code shows")).to_be_visible()
-    await_run(page)
-    require_well(page, "theory")
+@pytest.fixture
+def studied(db: Database, rest: None) -> str:
+    """The sample data screened, half of it under audit, and most of what waits read blind."""
+    made: list[str] = []
+    work = screening_of(db, sample_rows(), audit_rate=0.5, provenance=HOSTILE)
+    thread = Thread(target=lambda: made.append(asyncio.run(work)))  # the browser's own loop is at work in this one
+    thread.start()
+    thread.join()
+    review(db, "safe", most=45)
+    return made[0]
 
 
-def test_a_plan_fixed_on_the_settings_page_is_the_one_claimed_by(page: Page, batch_id: str) -> None:
-    page.goto("/settings")
-    page.get_by_role("tab", name="Site").click()
-    expect(page.get_by_text("Never changed.", exact=True)).to_be_visible()
-    page.get_by_label("Misses allowed").fill("2")
-    page.keyboard.press("Enter")
-    needed = page.get_by_test_id("stMetric").filter(has_text="Reviewed unsafe texts needed")
-    expect(needed).to_contain_text("124")
-    page.get_by_role("button", name="Lock plan").click()
-    expect(page.get_by_text("is active.")).to_be_visible()
-    screenshot(page, "settings-plan")
-    assert violations(page) == []
-    page.goto("/reliability")
-    expect(page.get_by_text(re.compile("cannot be guaranteed yet: 0 of 124"))).to_be_visible()
-    expect(
-        page.get_by_text(re.compile("Last changed on .* changed after misses were seen is no guarantee"))
-    ).to_be_visible()
-
-
-APART = """() => [...document.querySelectorAll(".js-plotly-plot")].map((figure) => {
+APART = """all => all.map((figure) => {
   const [title, axis, names] = [".gtitle", ".xtitle", ".legend"].map(
     (part) => figure.querySelector(part).getBoundingClientRect());
   const within = title.right <= figure.getBoundingClientRect().right;
   return within && title.bottom <= axis.top && axis.bottom <= names.top;
 })"""
+"""Whether figures have a whole title, and no names on one another."""
 
 
-def test_on_a_phone_figures_have_a_whole_title_and_no_names_on_one_another(page: Page, batch_id: str) -> None:
+def test_figures_are_opened_printed_and_corrected_labels_taken_along(page: Page, studied: str) -> None:
+    page.goto(f"/evaluation?batch={studied}")
+    desk.sees(page, page.get_by_role("button", name="Export"))
+    expect(page.get_by_text("outside.example")).to_be_visible()  # as text
+    require_well(page, "evaluation-results")
+    await_run(page)  # what is drawn above an open list moves it out of sight
+    desk.click(page, "Export")
+    page.get_by_role("radio", name="LaTeX").click()
+    await_run(page)  # until then the button gives what was chosen before
+    assert rb"B=50 & ---" in desk.taken(page, re.compile("^Download$"), "button")
+    desk.press(page, "Escape")
+    desk.click(page, "What if", role="tab")
+    desk.sees(page, "Reviews a day")
+    require_well(page, "evaluation-what-if")
+    desk.click(page, "Cases", role="tab")
+    panel = page.get_by_role("tabpanel").filter(has_text="Click a cell")
+    desk.click_table(panel, 0, 0.45, 18)
+    desk.sees(panel, "cases: original label safe")
     page.set_viewport_size({"width": 390, "height": 844})
-    page.goto("/theory")
-    expect(page.locator(".js-plotly-plot .legend")).to_have_count(3)
-    await_run(page)
-    assert page.evaluate(APART) == [True, True, True]
-    page.goto(f"/evaluation?batch={batch_id}")
     for tab in ("Budget sweep", "Calls and tokens"):
         page.get_by_role("tab", name=tab).click()
         expect(page.locator(".js-plotly-plot .legend:visible")).to_have_count(1)
         await_run(page)
-        assert page.evaluate(f"({APART.replace('.map((figure)', '.slice(0, 1).map((figure)')})()") == [True], tab
-    expect(page.locator(".js-plotly-plot .textpoint:visible")).to_have_count(0)
+        figure = page.locator(".js-plotly-plot").filter(visible=True).first
+        assert figure.evaluate(f"one => ({APART})([one])") == [True], tab
+    page.goto("/theory")
+    expect(page.locator(".js-plotly-plot .legend")).to_have_count(3)
+    await_run(page)
+    assert page.locator(".js-plotly-plot").evaluate_all(APART) == [True, True, True]
+    page.set_viewport_size({"width": 1440, "height": 900})
+    require_well(page, "theory")
+
+    page.goto(f"/label_noise?batch={studied}")
+    expect(page.get_by_role("button", name="Send to review")).to_be_visible(timeout=2 * EXPECT_MS)
+    require_well(page, "labels")
+
+    page.goto("/reliability")
+    expect(page.get_by_text("Missed cases per 1,000 labeled safe", exact=True)).to_be_visible()
+    desk.sees(page, "cannot be guaranteed yet")
+    for tab in ("Confidence sequence", "Planner", "Drift", "Configuration measured"):
+        page.get_by_role("tab", name=tab).click()
+        await_run(page)
+    require_well(page, "reliability")
+    page.set_content(desk.taken(page, "Report to print", "button").decode())
+    page.emulate_media(media="print")
+    desk.sees(page, page.get_by_role("heading", name="Reliability of automatic labels"))
+    page.emulate_media(media="screen")
+
+
+@pytest.fixture
+def waits_for_the_worker(running_app: RunningApp, db: Database) -> Iterator[str]:
+    """The sample data, handed in under what comes with the program; the app's own worker screens it."""
+    settings, file = Settings(_env_file=None, sampler="simulated"), SAMPLE.name
+    request = BatchRequest(name=file, pipeline=preset(settings.preset), intake={"label_column": "label"})
+    batch_id = open_batch(db, LOCAL_USER, request, settings, Agents(settings), system_clock)
+    fill_batch(db, LOCAL_USER, batch_id, read_table(sample_rows(every=3), file), settings, system_clock)
+    yield batch_id
+    write(db, delete(pipeline_activations))
+
+
+def _filled(page: Page, label: str, text: str) -> None:
+    box = page.get_by_label(label, exact=True).first
+    box.fill(text)
+    box.press("Tab")
+
+
+def _choose(page: Page, title: str) -> None:
+    """Choose an agent, and wait until the inputs of the one before it are gone."""
+    page.get_by_test_id("stButtonGroup").get_by_text(title, exact=True).click()
+    expect(page.get_by_label("Title", exact=True)).to_have_count(1)
+    desk.sees(page, page.locator(f'input[aria-label="Title"][value="{title}"]'))
+
+
+def test_a_fourth_agent_is_put_in_force_and_compared(page: Page, db: Database, waits_for_the_worker: str) -> None:
+    page.goto("/pipelines")
+    desk.sees(page, page.get_by_role("heading", name="Pipelines", exact=True))
+    agents = page.locator(".sl-dag .n")
+    _filled(page, "Calls at most", str(FEW_CALLS))
+    expect(agents.filter(has_text=f"≤ {FEW_CALLS}")).to_be_visible()
+    _choose(page, "Risk")
+    _filled(page, "Add agent after this one", "Cultural context")
+    desk.click(page, "Add agent")
+    _choose(page, "Cultural context")
+    _filled(page, "Instructions", "# Cultural context\n\nDoes idiom or custom change what the words mean?")
+    _filled(page, "Model", "claude-haiku-4-5")
+    expect(agents.filter(has_text="claude-haiku-4-5")).to_be_visible()
+    _filled(page, "Name of the pipeline", "ours")
+    desk.sees(page, re.compile(r"Difference to the active pipeline \(\w+\): \d+ lines"))
+    require_well(page, "pipelines-draft")
+    page.set_viewport_size({"width": 390, "height": 844})  # the drawing is a list
+    expect(page.locator(".sl-dag ol > li").filter(has_text="Worker")).to_be_visible()
+    expect(page.locator(".sl-dag .p")).to_be_hidden()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    _filled(page, "What is new in this version", "a fourth agent")
+    desk.click(page, "Save as a new version")
+    desk.sees(page, "Saved: ours v1.")
+    _filled(page, "Why", "tried on the sample")
+    desk.click(page, "Activate")
+    desk.sees(page, "ours v1 is active for texts submitted from now on.")
+
+    page.goto("/screen")
+    expect(agents.filter(has_text="Cultural context")).to_be_visible()
+    box = page.get_by_role("textbox", name="Text", exact=True)
+    box.fill(THROUGH_ALL)
+    box.press("Control+Enter")
+    again = page.get_by_role("button", name="Try again")
+    expect(page.locator(".sl-dag .o.reached").or_(again).first).to_be_visible()
+    if again.is_visible():  # a machine so busy that the page was not heard of for seconds: nobody seemed to watch
+        again.click()
+    desk.sees(page, page.locator(".sl-dag .o.reached"))
+    expect(page.locator(".sl-dag .n.done")).to_have_count(4)
+
+    desk.until(lambda: progress(db, waits_for_the_worker).pending == 0)
+    page.goto("/pipelines")
+    desk.click(page, "Compare", role="tab")
+    page.get_by_role("button", name="Compare", exact=True).click()
+    desk.sees(page, re.compile(r"of 40 texts were screened with ours v1"))
+    desk.until(lambda: not any(one.running for one in list_comparisons(db, LOCAL_USER)))
+    page.reload()
+    desk.click(page, "Compare", role="tab")
+    desk.sees(page, re.compile(r"40 of 40 texts were screened with ours v1\."), "Paired by text; each interval at 95%")
+    apart = differing_pairs(paired_outcomes(db, LOCAL_USER, list_comparisons(db, LOCAL_USER)[0].id))
+    assert apart
+    desk.sees(page, f"Texts with another outcome: {len(apart)}")
+    grids = page.get_by_test_id("stDataFrame").locator("visible=true")
+    expect(grids).to_have_count(3)
+    desk.click_table(page, 2, 17, 17)
+    page.get_by_role("link", name="Open this case").click()
+    expect(page).to_have_url(re.compile(f"case={apart[0].case_id}"))
+    texts = {row["id"]: row["text"] for row in csv.DictReader(SAMPLE.read_text(encoding="utf-8").splitlines())}
+    expect(page.get_by_text(texts[apart[0].external_id]).first).to_be_visible()
