@@ -229,7 +229,7 @@ def test_a_stopped_screening_leaves_no_text_behind(tmp_path: Path, number: signa
     """
     temporary, out = tmp_path / "temporary", tmp_path / "out.jsonl"
     temporary.mkdir()
-    given = {"TMPDIR": str(temporary), "SECOND_LOOK_SAMPLER": "simulated", "SECOND_LOOK_SIMULATED_LATENCY_S": "5"}
+    given = {"TMPDIR": str(temporary), "SECOND_LOOK_SAMPLER": "simulated", "SECOND_LOOK_SIMULATED_LATENCY_S": "3"}
     command, environment = (
         [sys.executable, "-m", "screening", "screen", "data/sample.csv", "--out", str(out)],
         os.environ | given,

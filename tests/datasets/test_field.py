@@ -194,8 +194,10 @@ def test_an_id_that_stands_at_two_texts_is_none_and_a_rounded_one_is_told() -> N
     assert read(table, "id") == ["1", "2", "3"] and table.report.mapping.group is None
     assert any("rounded by a spreadsheet" in one for one in table.report.warnings)
     person = b"id,subreddit,text\n7,a,soup\n7,b,rain\n"
-    mapping = read_table(person).report.mapping
-    assert (mapping.id, mapping.group) == (None, "id")
+    for given in (None, ColumnMapping(text="text", id="id")):
+        report = read_table(person, mapping=given).report
+        assert (report.mapping.id, report.mapping.group) == (None, "id")
+    assert "The column id is no id" in read_table(person).report.warnings[0]
     chosen = ColumnMapping(text="text", id="id", group="subreddit")
     assert read_table(person, mapping=chosen).report.mapping.group == "subreddit"
 

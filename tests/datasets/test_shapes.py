@@ -66,14 +66,6 @@ def test_a_column_is_found_by_name_and_one_named_twice_keeps_its_cells_apart() -
     assert read(table, "text") == ["b\n\na"]
 
 
-def test_an_id_that_several_rows_share_is_no_choice() -> None:
-    content = b"user_id,text\nu1,a day\nu1,I want to die\nu2,b\n"
-    assert "The column user_id is no id" in read_table(content).report.warnings[0]
-    chosen = read_table(content, mapping=ColumnMapping(text="text", id="user_id"))
-    assert chosen.report.mapping == ColumnMapping(text="text", group="user_id")
-    assert read_table(b"user_id,text\nu1,a\nu2,b\n").report.mapping == ColumnMapping(text="text", id="user_id")
-
-
 def test_other_labels_and_columns_read_nothing_twice() -> None:
     table = read_table(b"id,text,label\n1,a,low\n2,b,high\n")
     again = table.with_labels({"high": Label.UNSAFE})
