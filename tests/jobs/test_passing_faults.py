@@ -27,32 +27,9 @@ from storage.schema import case_errors, screenings
 from storage.site.audit_check import verify
 from tests.jobs import files
 from tests.jobs.files import write_posts
-from tests.jobs.running import HeldBack, agents, batch, count, job_of, running, unended, until
+from tests.jobs.running import HeldBack, batch, count, job_of
 from tests.storage.recount import recount
-from tests.test_fault_matrix import busy, hurry
-
-FAULT_S = 1.0
-
-
-@pytest.fixture
-def impatient(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A database that gives a writer up soon; its URL."""
-    monkeypatch.setattr(database_module, "REPEATABLE_BUSY_TIMEOUT_S", 0.1)
-    hurry(database_url)
-    return database_url
-
-
-async def test_no_case_is_parked_by_a_lock(impatient: str) -> None:
-    with closing(Database(impatient, repeatable=True)) as db:
-        batch_id = batch(db, 20)
-        async with running(db, agents(0.05)):
-            await until(lambda: progress(db, batch_id).pending < 20)
-            with busy(impatient):
-                await asyncio.sleep(FAULT_S)
-            await until(lambda: progress(db, batch_id).pending == 0, 60)
-        assert count(db, screenings) == 20
-        assert count(db, case_errors) == 0
-        assert unended(db) == 0
+from tests.test_fault_matrix import busy
 
 
 class Unwritable(Database):

@@ -28,9 +28,6 @@ from tests.databases import write
 from tests.jobs.files import settings, write_posts
 from tests.jobs.running import PLACES, agents, batch, count, running, unended, until
 
-QUEUES = 2
-"""Each worker is two of the engine's: one for texts that somebody waits for, one for batches."""
-
 
 def _done(db: Database, batch_id: str) -> bool:
     return progress(db, batch_id).finished_at is not None
@@ -105,28 +102,6 @@ async def test_an_upgrade_of_the_engine_begins_with_empty_tables(postgresql_db: 
         conn.exec_driver_sql(f"DROP SCHEMA {engine_schema()} CASCADE")
     async with running(postgresql_db, agents()):
         await until(lambda: _done(postgresql_db, batch_id))
-
-
-async def test_two_workers_share_a_batch(postgresql_db: Database) -> None:
-    made_of = agents(0.2)
-    async with running(postgresql_db, made_of, worker="w1"), running(postgresql_db, made_of, worker="w2"):
-        await until(lambda: _workers_of_the_engine(postgresql_db) == 2 * QUEUES)
-        batch_id, at_work = batch(postgresql_db, 40), set[str | None]()
-
-        def watched() -> bool:
-            at_work.update(postgresql_db.values(select(pending_cases.c.worker).where(pending_cases.c.starts > 0)))
-            return _done(postgresql_db, batch_id)
-
-        await until(watched, within_s=90.0)
-    assert count(postgresql_db, screenings) == 40
-    assert at_work == {"w1", "w2"}
-
-
-def _workers_of_the_engine(db: Database) -> int:
-    with db.read() as conn:
-        if not conn.exec_driver_sql(f"SELECT to_regclass('{engine_schema()}.procrastinate_workers')").scalar():
-            return 0
-        return conn.exec_driver_sql(f"SELECT count(*) FROM {engine_schema()}.procrastinate_workers").scalar_one()
 
 
 class OneByOne(Agents):
