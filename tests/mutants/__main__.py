@@ -76,7 +76,7 @@ MODULES = {
     "storage/review/reviews.py": [f"{STORAGE}/review/test_reviews.py"],
     "storage/review/follow_ups.py": [f"{STORAGE}/review/test_follow_ups.py"],
     "storage/batches/pending.py": [f"{STORAGE}/batches/test_pending.py"],
-    "storage/batches/counts.py": [f"{STORAGE}/batches/test_pending.py"],
+    "storage/batches/counts.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("pending", "screenings")],
 }
 # fmt: off
 DECIDING = {

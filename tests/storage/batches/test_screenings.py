@@ -22,11 +22,12 @@ from screening.review.policy import Forbidden
 from screening.review.triage import Priority, Why, audit_placement
 from screening.text.received import receive
 from storage.audit_log import events
-from storage.batches import single_texts
+from storage.batches import counts, single_texts
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import list_batches, progress
 from storage.batches.configurations import Configurations, save_configuration
 from storage.batches.costs import cost_by_node, daily_costs, recent_spending
+from storage.batches.counts import PENDING, Kind, Totals
 from storage.batches.intake import add_rows, read_rejected
 from storage.batches.pending import record_error
 from storage.batches.results import Ways, count_ways, export_rejected, export_results, results
@@ -218,6 +219,10 @@ def test_progress_accounts_for_every_row(db: Database) -> None:
     decide(db, waiting(db)[0])
     done = progress(db, batch_id)
     assert (done.state, done.finished_at, done.seconds_left) == (BatchState.FINISHED, LATER, None)
+    with db.write() as conn:
+        for row in range(1, 6):
+            counts.add(conn, batch_id, row, {Kind(outcome=PENDING, reference=None): 0}, Totals(last_completed_at=NOW))
+    assert progress(db, batch_id).finished_at == LATER, "committed later, completed before"
 
 
 def test_batches_are_listed_newest_first_without_single_texts(db: Database) -> None:
