@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "test-results"
 ARGUMENTS = "no-sandbox disable-gpu disable-quic no-first-run disable-background-networking disable-sync"
 START_LIMIT_S = 180
-ORDER = ("signed_in", "line", "research", "make_run", "desk", "queue", "all_pages")
+ORDER = ("signed_in", "line", "research", "make_run", "all_pages", "desk", "queue")
 EMPTY = "/_stcore/health"
 """Of the app's origin, with nothing of the client in it: a tab that goes there keeps its process."""
 VIEWPORT: ViewportSize = {"width": 1440, "height": 900}
