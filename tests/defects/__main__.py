@@ -22,7 +22,7 @@ from tests.databases import TEMPLATE
 ROOT = Path(__file__).parents[2]
 DEFECTS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("table.toml").read_text("utf-8"))["defect"]
 KEPT = ROOT / "test-results" / "defects.json"
-NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "var", "test-results", "*.egg-info", "docs")
+NOT_COPIED = shutil.ignore_patterns(".*", "__pycache__", "var", "test-results", "*.egg-info", "images")
 PYTEST = [sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-m", "not slow and not postgresql", "--no-header"]
 PROGRAM = ("screening", "storage", "jobs", "api", "pages", "commands")
 FAILED, NOT_COLLECTED = 1, 2
@@ -46,7 +46,8 @@ def _state(defect: dict[str, Any], place: Path) -> str:
     """A hash of the defect, its file and its tests."""
     whole = hashlib.sha256(json.dumps(defect, sort_keys=True).encode() + place.read_bytes())
     for path in files_of(defect):
-        whole.update(Path(path).read_bytes() if path.endswith(".py") else path.encode())
+        read = [Path(path), *Path(path).parent.glob("*.toml")] if path.endswith(".py") else []
+        whole.update(b"".join(each.read_bytes() for each in read) or path.encode())
     return whole.hexdigest()
 
 
