@@ -180,7 +180,7 @@ def test_a_worker_tells_nothing_of_what_it_screens(
 
     wait_for(tried, 120)
     workers.kill()
-    log = workers.log(1).read_text(errors="replace")
+    log = workers.log_of()
     assert log and not re.search(r"HTTP|(httpx2?|httpcore|anthropic) (DEBUG|INFO)", log), "a line a call"
     require_silent("worker", log)
     require_silent("tables", *facts(db))
