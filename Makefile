@@ -27,7 +27,7 @@ test: $(VENV)/.development
 ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
 else
-	@$(PYTEST) -n $(TWICE) --dist loadfile --ignore tests/browser --ignore tests/jobs; others=$$?; \
+	@$(PYTEST) -n $(ONE_MORE) --dist loadfile --ignore tests/browser --ignore tests/jobs; others=$$?; \
 	$(PYTEST) -n $(TWICE) --dist load --maxschedchunk 1 tests/jobs; jobs=$$?; \
 	$(PYTEST) -n $(ONE_MORE) --dist loadfile --no-loadscope-reorder tests/browser; browser=$$?; \
 	echo "exit status: tests/jobs $$jobs, tests/browser $$browser, all others $$others"; \

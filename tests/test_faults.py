@@ -1,22 +1,10 @@
-"""The fault catalogue holds, and is as large as it says."""
+"""The files of the fault catalogue hold. Its replies are held by `tests/models/test_replies.py`, its injections by
+`tests/injection/test_gullible.py`; `make faults` tries them all through the real library.
+"""
 
-import pytest
-
-from tests.faults.__main__ import held_files, held_injections, held_replies
+from tests.faults.__main__ import held_files
 
 
 def test_no_file_loses_the_sentence() -> None:
     held = held_files()
     assert len(held) >= 70 and [name for name, well in held.items() if not well] == []
-
-
-@pytest.mark.slow
-async def test_no_reply_ends_safe() -> None:
-    held = await held_replies()
-    assert len(held) >= 65 and all(held.values())
-
-
-@pytest.mark.slow
-async def test_no_injection_is_committed_safe() -> None:
-    held = await held_injections()
-    assert len(held) >= 110 and [name for name, well in held.items() if not well] == []
