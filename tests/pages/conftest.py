@@ -126,11 +126,19 @@ def _installed_components() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder without the developer's .env, there for as long as a process that a test leaves behind."""
+    return tmp_path_factory.mktemp("elsewhere")
+
+
 @pytest.fixture
-def page_database(sqlite_template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+def page_database(
+    sqlite_template: Path, tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Database]:
     """The database that the pages of this test use."""
     shutil.copy(sqlite_template, tmp_path / "pages.db")
-    monkeypatch.chdir(tmp_path)  # no .env of the developer's
+    monkeypatch.chdir(elsewhere)
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'pages.db'}")
     monkeypatch.setenv("SECOND_LOOK_DATA_DIRECTORY", str(tmp_path / "data"))
     monkeypatch.setenv("SECOND_LOOK_SAMPLER", "simulated")

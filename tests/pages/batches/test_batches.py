@@ -289,7 +289,7 @@ def test_counts_are_the_ai_s_own(open_page: Opener, page_database: Database, mon
 def test_a_batch_is_paused_goes_on_to_its_cap_and_is_cancelled(open_page: Opener, page_database: Database) -> None:
     lines = "\n".join(f"{number},a quiet day number {number} by the lake" for number in range(40))
     page = upload(open_page, f"id,text\n{lines}\n".encode())
-    page.number_input(key="most_calls").set_value(30).run()
+    page.number_input(key="most_calls").set_value(150).run()
     batch_id = start(page)
     press(page.run(), "Pause")
     work(page_database)
