@@ -13,33 +13,34 @@ import numpy as np
 
 from screening.evaluation.agreement import Ratings, gwet_ac1, krippendorff_alpha, label_agreement, with_interval
 from screening.evaluation.audit import AuditCase, Stratum, corrected_bound, guarantee_of, recognized_share
-from screening.evaluation.corrected import UNREAD, Benchmark, Study
-from screening.evaluation.estimates import estimate, upper_bound
+from screening.evaluation.corrected import UNREAD, Benchmark, Reviewers, Study, draw_sample
+from screening.evaluation.estimates import estimate
 from screening.evaluation.monitoring import drift, rises, upper_limits
 from screening.evaluation.paired import paired_amounts, paired_rates
 from screening.labels import Label, Outcome
 
 Random = np.random.Generator
-Line = tuple[str, float, int, int]
-"""What is claimed, the most that it may be wrong, how often it was, and the number of runs."""
-ONCE, BOTH_SIDES = 0.05, 0.05
+Line = tuple[str, int, int]
+"""What is claimed, how often it was wrong, and the number of runs."""
+MOST = 0.05
+"""What may be wrong at most: of one limit, of both limits together, of an alarm in a year."""
 
 
 def guarantee(random: Random) -> Iterator[Line]:
-    """A plan met although 5% are missed, where the audit rate is changed after every failure."""
-    halved: NextRate = lambda rate, _: rate / 2  # noqa: E731
-    for words, chosen in (("halved", halved), ("chosen below the coins of the missed", _below_the_missed)):
-        yield f"a plan is met, rate {words} after a failure", ONCE, sum(_met(random, chosen) for _ in range(500)), 500
+    """A plan met although 5% are missed, where the sampling rate is changed after every failure."""
+    for words, following in (("halved", _half), ("chosen below the draws of the missed", _below_the_missed)):
+        yield f"a plan is met, rate {words} after a failure", sum(_met(random, following) for _ in range(500)), 500
 
 
-NextRate = Callable[[float, list[AuditCase]], float]
+def _half(rate: float, _: list[AuditCase]) -> float:
+    return rate / 2
 
 
 def _below_the_missed(rate: float, cases: list[AuditCase]) -> float:
     return min((case.coin for case in cases if case.outcome is Outcome.SAFE and case.read), default=rate)
 
 
-def _met(random: Random, chosen: NextRate) -> bool:
+def _met(random: Random, following: Callable[[float, list[AuditCase]], float]) -> bool:
     rate, cases = 0.4, list[AuditCase]()
     for _batch in range(10):
         coins, caught = random.random(300), random.random(300) >= 0.05
@@ -57,7 +58,7 @@ def _met(random: Random, chosen: NextRate) -> bool:
         standing = guarantee_of(cases, floor=0.2).standing
         if standing == "guaranteed":
             return True
-        rate = chosen(rate, cases) if standing == "failed" else rate
+        rate = following(rate, cases) if standing == "failed" else rate
     return False
 
 
@@ -65,12 +66,12 @@ def sequence(random: Random) -> Iterator[Line]:
     """A limit that is looked at after every five of 1,000 reviews, with and without texts that say too little."""
     looks = range(5, 1001, 5)
     wrong = sum(_ever_below(random.random(1000) < 0.02, looks, 0.02) for _ in range(300))
-    yield "the limit of the missed at some of 200 looks", ONCE, wrong, 300
+    yield "the limit of the missed at some of 200 looks", wrong, 300
     unclear = 0
     for _ in range(300):
         unsafe = random.random(300) < 0.05
         unclear += _ever_below(unsafe | (random.random(300) < np.where(unsafe, 0.7, 0.4)), range(10, 301, 10), 0.05)
-    yield "the same, 40 to 70% inconclusive", ONCE, unclear, 300
+    yield "the same, 40 to 70% inconclusive", unclear, 300
 
 
 def _ever_below(found: np.ndarray, looks: Sequence[int], truth: float, share: float = 1.0) -> bool:
@@ -99,9 +100,9 @@ def missed(random: Random) -> Iterator[Line]:
         reviewed = int(known.sum()), int((unsafe_ones & known).sum())
         one = _stratum(Outcome.SAFE, 3000, *reviewed, 0.1, "all", selected=300, inconclusive=int((~known).sum()))
         inconclusive += (estimate([one]).missed.at_most_per_thousand or 0) < 50
-    yield "the bound of the missed", ONCE, below, 2000
-    yield "the bound of the missed, 40 to 70% inconclusive", ONCE, inconclusive, 2000
-    yield "the interval of the sensitivity", BOTH_SIDES, outside, 2000
+    yield "the bound of the missed", below, 2000
+    yield "the bound of the missed, 40 to 70% inconclusive", inconclusive, 2000
+    yield "the interval of the sensitivity", outside, 2000
 
 
 def _stratum(outcome: Outcome, cases: int, read: int, unsafe: int, pi: float, name: str, **more: int) -> Stratum:
@@ -118,8 +119,8 @@ def recognition(random: Random) -> Iterator[Line]:
             said = (random.random(3 * 365) < 0.03) & (random.random(3 * 365) < share)
             assumed += _ever_below(said, looks, 0.03, share)
             measured += _measured_too_low(random, said, looks, share)
-        yield f"the bound over the assumed share, {share:.0%} recognized", ONCE, assumed, 300
-        yield f"the bound over the share in double reviews, {share:.0%} recognized", ONCE, measured, 300
+        yield f"the bound over the assumed share, {share:.0%} recognized", assumed, 300
+        yield f"the bound over the share in double reviews, {share:.0%} recognized", measured, 300
 
 
 def _measured_too_low(random: Random, said: np.ndarray, looks: Sequence[int], share: float) -> bool:
@@ -144,13 +145,13 @@ def alarms(random: Random) -> Iterator[Line]:
             for counts in (random.multinomial(500, shares), *random.multinomial(20, shares, size=365).cumsum(axis=0))
         )
         called += drift(reference, days).moved
-    yield "drift is called in a quiet year", ONCE, called, 300
+    yield "drift is called in a quiet year", called, 300
     for a_month, share in ((30, 0.02), (300, 0.02), (600, 0.1)):
         found = (
             rises([(a_month, int(one)) for one in run]) for run in random.binomial(a_month, share, size=(2000, 12))
         )
         wrong = sum(any(rise.found for rise in year) for year in found)
-        yield f"a rise is found in a quiet year, {share:.0%} of {a_month} a month", ONCE, wrong, 2000
+        yield f"a rise is found in a quiet year, {share:.0%} of {a_month} a month", wrong, 2000
 
 
 def agreement(random: Random) -> Iterator[Line]:
@@ -167,7 +168,7 @@ def agreement(random: Random) -> Iterator[Line]:
             found = [one for one in (with_interval(kind, each, label) for each in few) if one.low is not None]
             outside = sum(not (one.low or 0) <= truth <= (one.high or 1) for one in found)
             words = f"the interval of {name}, 20 texts, {unsafe:.0%} unsafe, {reviewers} right in {right:.0%}"
-            yield words, BOTH_SIDES, outside, len(found)
+            yield words, outside, len(found)
 
 
 def _ratings(random: Random, n: int, unsafe: float, right: float, reviewers: int) -> Ratings:
@@ -185,66 +186,90 @@ def paired(random: Random) -> Iterator[Line]:
             second = np.where(hard, random.integers(100, 301, n), random.integers(5, 12, n))
             found = paired_amounts(first, second, (-300, 300), seed=run)
             outside += not (found.low or 0) <= truth <= (found.high or 0)
-        yield f"the difference of calls, {n} texts, {dear:.0%} dear", BOTH_SIDES, outside, 500
+        yield f"the difference of calls, {n} texts, {dear:.0%} dear", outside, 500
     for n, up, down in ((50, 0.1, 0.02), (200, 0.03, 0.0), (200, 0.1, 0.1)):
         outside = 0
         for _ in range(2000):
             parted = random.choice([1, 0, -1], size=n, p=[up, 1 - up - down, down])
             rate = paired_rates(np.maximum(0, -parted), np.maximum(0, parted))
             outside += not (rate.low or 0) <= up - down <= (rate.high or 0)
-        yield f"the difference of rates, {n} texts, {up:.0%} and {down:.0%} apart", BOTH_SIDES, outside, 2000
+        yield f"the difference of rates, {n} texts, {up:.0%} and {down:.0%} apart", outside, 2000
 
 
 def reviewed(random: Random) -> Iterator[Line]:
-    """Rates by reviews of 500 texts with a tenth of the labels wrong: 25 reviewed off a list, some drawn at random."""
-    for drawn in (25, 100):
+    """Rates by reviews of 500 texts with a tenth of the labels wrong: 120 reviewed as `correct draw` chooses them, by
+    reviewers who are right and by reviewers of .80 with 80 planted texts; or 25 off a list and some drawn at random.
+    """
+    ways = {
+        "120 reviewed": lambda *given: _drawn(random, *given, sensitivity=1.0),
+        "120 by reviewers of .80, 80 planted": lambda *given: _drawn(random, *given, sensitivity=0.8),
+        "25 picked and 25 drawn": lambda *given: _picked(random, *given, 25),
+        "25 picked and 100 drawn": lambda *given: _picked(random, *given, 100),
+    }
+    for words, study_of in ways.items():
         outside = dict.fromkeys(("accuracy", "fpr", "fnr", "wrong labels"), 0)
-        for _ in range(400):
-            truth = (random.random(500) < 0.3).astype(np.int8)
-            references = np.where(random.random(500) < 0.1, 1 - truth, truth).astype(np.int8)
-            told = np.where(random.random(500) < 0.1, 1 - truth, truth)
-            told = np.where(random.random(500) < 0.1, 2, told).astype(np.int8)
-            decided = told != 2
-            picked = ~decided
-            picked[random.permutation(np.flatnonzero(decided & (told != references)))[:25]] = True
-            chosen = picked.copy()
-            chosen[random.permutation(np.flatnonzero(~picked))[:drawn]] = True
-            against = (decided & (told != references)).astype(float)
-            benchmark = Benchmark.of(references, {"it": told}, against, picked)
-            study = Study(benchmark=benchmark, reviews=np.where(chosen, truth, UNREAD).astype(np.int8))
+        for run in range(400):
+            unsafe = random.random(500) < 0.3
+            labels = (unsafe != (random.random(500) < 0.1)).astype(np.int8)
+            told = np.where(random.random(500) < 0.1, 2, unsafe != (random.random(500) < 0.1)).astype(np.int8)
+            study, decided = study_of(unsafe, labels, told, run), told != 2
             values = {
-                "accuracy": (told == truth)[decided].mean(),
-                "fpr": (told == 1)[decided & (truth == 0)].mean(),
-                "fnr": (told == 0)[decided & (truth == 1)].mean(),
-                "wrong labels": (references != truth).mean(),
+                "accuracy": (told == unsafe)[decided].mean(),
+                "fpr": (told == 1)[decided & ~unsafe].mean(),
+                "fnr": (told == 0)[decided & unsafe].mean(),
+                "wrong labels": (labels != unsafe).mean(),
             }
             for name, value in values.items():
                 one = study.wrong_labels() if name == "wrong labels" else study.rate(name, "it")  # type: ignore[arg-type]
                 outside[name] += not (one.low or 0) - 1e-9 <= value <= (one.high or 0) + 1e-9
         for name, wrong in outside.items():
-            yield f"{name} by reviews, 25 picked and {drawn} drawn", BOTH_SIDES, wrong, 400
-    hits = np.random.default_rng(1).binomial(100, 0.03, size=2000)
-    yield "the exact bound at one look", ONCE, sum(upper_bound(int(one), 100) < 0.03 for one in hits), 2000
+            yield f"{name} of 500 texts, {words}", wrong, 400
 
 
-PARTS = (guarantee, sequence, missed, recognition, alarms, agreement, paired, reviewed)
+def _drawn(
+    random: Random, unsafe: np.ndarray, labels: np.ndarray, told: np.ndarray, run: int, sensitivity: float
+) -> Study:
+    benchmark = Benchmark.of(labels, {"it": told})
+    chosen, reviewers, said = draw_sample(benchmark, 120, run), Reviewers(), unsafe
+    if sensitivity < 1:
+        said = random.random(500) < np.where(unsafe, sensitivity, 0.02)
+        recognized, right = int(random.binomial(40, sensitivity)), int(random.binomial(40, 0.98))
+        reviewers = Reviewers(sensitivity=(recognized, 40), specificity=(right, 40))
+    reviews = np.full(500, UNREAD, np.int8)
+    reviews[chosen] = said[chosen]
+    return Study(benchmark=benchmark, reviews=reviews, reviewers=reviewers)
+
+
+def _picked(random: Random, unsafe: np.ndarray, labels: np.ndarray, told: np.ndarray, _run: int, drawn: int) -> Study:
+    against = (told != 2) & (told != labels)
+    picked = told == 2
+    picked[random.permutation(np.flatnonzero(against))[:25]] = True
+    chosen = picked.copy()
+    chosen[random.permutation(np.flatnonzero(~picked))[:drawn]] = True
+    benchmark = Benchmark.of(labels, {"it": told}, against.astype(float), picked)
+    return Study(benchmark=benchmark, reviews=np.where(chosen, unsafe, UNREAD).astype(np.int8))
+
+
+PARTS = {
+    part.__name__: part for part in (guarantee, sequence, missed, recognition, alarms, agreement, paired, reviewed)
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print a line for each claim; 1 where one fails by more than three standard errors."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.simulations", description=main.__doc__)
-    parser.add_argument("parts", nargs="*", choices=[[], *(part.__name__ for part in PARTS)], metavar="part")
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}; all where none is named")
     parser.add_argument("--seed", type=int, default=1)
-    chosen = parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
+    if unknown := set(given.parts) - set(PARTS):
+        parser.error(f"no part {', '.join(sorted(unknown))}")
     failed = 0
-    print("| wrong in simulated runs | at most | measured | runs |\n|---|---|---|---|")
-    for part in PARTS:
-        if chosen.parts and part.__name__ not in chosen.parts:
-            continue
-        for words, most, wrong, runs in part(np.random.default_rng(chosen.seed)):
-            holds = wrong / runs <= most + 3 * sqrt(most * (1 - most) / runs)
+    print(f"| wrong in simulated runs, at most {MOST:.0%} | measured | runs |\n|---|---|---|")
+    for name in given.parts or PARTS:
+        for words, wrong, runs in PARTS[name](np.random.default_rng(given.seed)):
+            holds = wrong / runs <= MOST + 3 * sqrt(MOST * (1 - MOST) / runs)
             failed += not holds
-            print(f"| {words} | {most:.0%} | {wrong / runs:.1%}{'' if holds else ' FAILS'} | {runs:,} |", flush=True)
+            print(f"| {words} | {wrong / runs:.1%}{'' if holds else ' FAILS'} | {runs:,} |", flush=True)
     return int(failed > 0)
 
 

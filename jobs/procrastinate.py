@@ -23,7 +23,7 @@ from storage.batches import pending
 from storage.database import NEW_WORK
 
 INTERACTIVE, BATCH = "interactive", "batch"
-FEED_EVERY_S = {INTERACTIVE: 0.25, BATCH: 0.5}
+FEED_EVERY_S = 0.25
 IDLE_EVERY_S = {INTERACTIVE: 0.4, BATCH: 2.0}
 """Between two rounds of a feeder that found nothing to give out, while something put off comes due by itself."""
 QUIET_EVERY_S = 10.0
@@ -155,7 +155,7 @@ class ProcrastinateRunner:
     async def _rest(self, queue: str, *, busy: bool) -> None:
         """Wait until the next round: soon while there is work, else until the database tells of some."""
         if busy or self._job.retries_soon:
-            await asyncio.sleep((FEED_EVERY_S if busy else IDLE_EVERY_S)[queue])
+            await asyncio.sleep(FEED_EVERY_S if busy else IDLE_EVERY_S[queue])
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(QUIET_EVERY_S):

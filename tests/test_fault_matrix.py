@@ -48,7 +48,8 @@ from tests.databases import copy_of, postgresql_database
 from tests.jobs.running import agents
 from tests.jobs.running import batch as batch_of_simulated_agents
 from tests.storage.batch_of import NOW, batch, decide, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, BO, RESEARCHER, SENIOR, form, register, vouch
+from tests.storage.inbox_cases import form, register, vouch
+from tests.storage.people import ADMIN, ANN, BO, RESEARCHER, SENIOR
 
 TOKEN, LATER, TARGET = "t" * 32, NOW + timedelta(minutes=1), "mailtos://name:password@smtp.example.org?to=w@example.org"
 SUMS = {"batch_counts": (("batch_id", "kind"), ("cases", "calls", "lost_calls", "unpriced_calls"))}

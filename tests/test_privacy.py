@@ -30,7 +30,8 @@ from storage.schema import audit_events, batches, case_errors, cases, rejected_r
 from tests.commands.conftest import stub
 from tests.jobs.files import batch_from, settings
 from tests.jobs.processes import Workers, wait_for, workers
-from tests.storage.inbox_cases import ANN, MINUTE, NOW, SENIOR, fill, form, register, take
+from tests.storage.inbox_cases import fill, form, register, take
+from tests.storage.people import ANN, MINUTE, NOW, SENIOR
 from tests.stub_server import Fault, StubPlan, StubServer
 
 __all__ = ["stub", "workers"]

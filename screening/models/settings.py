@@ -123,7 +123,8 @@ class ModelSettings:
 @lru_cache  # asked several times a call
 def _host(url: str) -> str:
     parts = urlsplit(url)
-    return (parts.hostname or "") if parts.port is None else f"{parts.hostname or ''}:{parts.port}"
+    host = parts.hostname or ""
+    return host if parts.port is None else f"{host}:{parts.port}"
 
 
 def is_local(url: str) -> bool:

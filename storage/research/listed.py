@@ -103,6 +103,8 @@ def _find(conn: Connection, wanted: Cell, *more: ColumnElement[bool]) -> _Found:
     few = _few(conn, wanted)
     if few is not None:
         query = _among(wanted, few, conditions)
+    elif wanted.outcome == PENDING and (wanted.node is not None or wanted.reason is not None):
+        return []  # no agent has ended it, for whatever reason
     elif wanted.outcome == PENDING:
         query = _pending_query(wanted, conditions)
     elif _asks_of_engine(wanted):

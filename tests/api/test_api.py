@@ -40,7 +40,8 @@ from tests.free_port import free_port
 from tests.jobs.processes import wait_for
 from tests.receivers import Receiver, receiving
 from tests.storage.batch_of import CONFIGURATION, decide
-from tests.storage.inbox_cases import ADMIN, ANN, RESEARCHER, form, read, register
+from tests.storage.inbox_cases import form, read, register
+from tests.storage.people import ADMIN, ANN, RESEARCHER
 
 NOW = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
 TEXT = "We walked along the river and talked."

@@ -153,7 +153,7 @@ def test_a_wrong_case_is_in_review_within_three_clicks(page: Page, db: Database,
 
 @pytest.fixture
 def studied(db: Database, rest: None) -> str:
-    """The sample data screened, half of it under audit, and most of what waits read blind."""
+    """The sample data screened, half of it under audit, and most of what waits reviewed blinded."""
     made: list[str] = []
     work = screening_of(db, sample_rows(), audit_rate=0.5, provenance=HOSTILE)
     thread = Thread(target=lambda: made.append(asyncio.run(work)))  # the browser's own loop is at work in this one

@@ -18,7 +18,7 @@ from storage.settings_store import SiteSettings, change, start, stop
 from tests.commands.conftest import Run
 from tests.databases import write
 from tests.storage.batch_of import batch, decide, waiting
-from tests.storage.inbox_cases import NOW
+from tests.storage.people import NOW
 
 NOBODY = "postgresql://user:a-secret@127.0.0.1:1/second_look"
 

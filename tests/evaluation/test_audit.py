@@ -35,7 +35,7 @@ def case(outcome, label, coin=0.05, **more):
     return AuditCase(outcome=outcome, coin=coin, **details)
 
 
-# --- the coin, what of a case counts, and tallies
+# --- the random draw, what of a case counts, and tallies
 
 
 def test_the_coin_is_the_seeds_and_the_cases_alone():
@@ -110,7 +110,7 @@ BOUND = Binding(model="m", prompt_hash="p", rule="r", label_definition="d")
     [
         # only texts that were read as unsafe
         ([CAUGHT, CAUGHT, MISSED, case(Outcome.SAFE, SAFE), case(HUMAN, SAFE)], 0.2, {"read": 3, "missed": 1}),
-        # what came to no label, or is lost, may be a miss only where it was called safe
+        # what came to no label, or is lost, may be a miss only where it was labeled safe
         ([case(one, None, inconclusive=True) for one in Outcome], 0.2, {"inconclusive_safe": 1}),
         ([CAUGHT, *(case(one, None, unreadable=True) for one in Outcome)], 0.2, {"read": 1, "lost_safe": 1}),
         ([case(one, None) for one in Outcome], 0.2, {"waiting": 3}),
@@ -120,7 +120,7 @@ BOUND = Binding(model="m", prompt_hash="p", rule="r", label_definition="d")
         # cases audited below the floor count nowhere: not all of their coins were read; and take no miss back
         ([replace(CAUGHT, probability=p) for p in (0.0999, 0.1, 0.11)], 0.1, {"read": 2}),
         ([replace(MISSED, coin=0.15), case(Outcome.SAFE, None, 0.9, probability=0.1)], 0.2, {"read": 1, "missed": 1}),
-        # what was called unsafe, and is read anyway, counts by the coin of the safe ones
+        # what was labeled unsafe, and is read anyway, counts by the coin of the safe ones
         *(
             ([replace(CAUGHT, coin=at / 100, probability=1.0, tossed_at=0.2) for at in range(100)], floor, {"read": n})
             for floor, n in ((0.1, 10), (0.2, 20), (0.21, 0))

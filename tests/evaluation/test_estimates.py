@@ -20,7 +20,7 @@ def stratum(outcome, cases, read, unsafe, name="all", **more):
 
 
 # A sample: cases, how many were read, how many of those were unsafe; and cases among them of strata that nobody has
-# read. A world: the random samples of what was flagged, and of what was called safe.
+# read. A world: the random samples of what was flagged, and of what was labeled safe.
 
 
 def exact_interval(kept, lost, level):
@@ -69,14 +69,14 @@ def apart(outcome, *samples):
 
 
 def hardly_read(unread):
-    """1,000 texts called safe, some of them in a stratum that nobody has read yet."""
+    """1,000 texts labeled safe, some of them in a stratum that nobody has read yet."""
     read = [stratum(SAFE, 700, 70, 2, probability=0.1), stratum(SAFE, 300 - unread, 60, 1, probability=0.2)]
     return [*read, stratum(SAFE, unread, 0, 0, "new", probability=0.05), FLAGGED]
 
 
 def unsettled(kind, flagged, safe):
     """Samples of which the last number gave no label: at worst all safe that were flagged, and all unsafe that were
-    called safe; at best the other way round.
+    labeled safe; at best the other way round.
     """
     (many, read, caught, open_ones), (cases, looked, missed, doubtful) = flagged, safe
     strata = [
@@ -120,7 +120,7 @@ UNSETTLED = {
     "lost": unsettled("lost", (45, 40, 40, 5), (1000, 58, 0, 2)),
     "read again": unsettled("read_again", (45, 45, 40, 0), (1000, 54, 0, 6)),
     "inconclusive": unsettled("inconclusive", (45, 40, 30, 5), (1000, 50, 1, 10)),
-    # of 100 left to a person 50 came to no label, 10 of 50 were unsafe: 20 in all, which had once counted as fewer
+    # of 100 escalated 50 came to no label, 10 of 50 were unsafe: 20 in all, which had once counted as fewer
     "of one outcome is not made up from another": (
         [
             stratum(SAFE, 3000, 300, 3, probability=0.1),

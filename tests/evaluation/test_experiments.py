@@ -109,7 +109,7 @@ def test_cases_short_of_draws_are_counted_and_never_decided():
 
 def test_offline_no_rate_is_that_of_the_texts_that_a_short_record_settles():
     """The certified rule calls unsafe after 5 alike answers and safe after 11, Ville's levels need 6: of what was
-    recorded they settle what was called safe, so that every unsafe text looks missed.
+    recorded they settle what was labeled safe, so that every unsafe text looks missed.
     """
     items, _ = items_of([NEARLY_ALL_SAFE] * 3 + [NEARLY_ALL_UNSAFE] * 2)
     record = Record.from_codes({"worker": ["S" * 72, "S" * 11, "S" * 11, "S" * 11, "U" * 5]})

@@ -1,4 +1,4 @@
-"""Agreement is of cases that the coin chose: what a first reviewer says decides neither which cases count nor how."""
+"""Agreement is of cases drawn at random: what a first reviewer says decides neither which cases count nor how."""
 
 import pytest
 
@@ -11,7 +11,8 @@ from storage.review import claims
 from storage.review.adjudication import adjudicate
 from storage.review.reviews import submit_review
 from storage.settings_store import SiteSettings, change, current
-from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, SENIOR, Priority, fill, form, register
+from tests.storage.inbox_cases import Priority, fill, form, register
+from tests.storage.people import ADMIN, ANN, BO, MINUTE, NOW, SENIOR
 
 KEY, CASES, RATE = "key", 24, 0.5
 
@@ -23,7 +24,7 @@ def _site(db: Database, rate: float) -> None:
 
 
 def _labels(db: Database, rate: float) -> dict[str, tuple[str, str]]:
-    """What Ann and Bo say of texts called safe: they agree on those below the rate, by turns on safe and unsafe, but
+    """What Ann and Bo say of texts labeled safe: they agree on those below the rate, by turns on safe and unsafe, but
     for one; of all others Ann says unsafe, so that the rule has them read again, and Bo says safe.
     """
     ids = fill(db, [Priority.P2] * CASES, outcome="safe")

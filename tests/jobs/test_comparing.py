@@ -37,7 +37,7 @@ from storage.site.health import take
 from tests.jobs.processes import NotingStub
 from tests.jobs.running import screened, until
 from tests.jobs.test_overnight import Stub
-from tests.storage.inbox_cases import ANN, SENIOR
+from tests.storage.people import ANN, SENIOR
 from tests.stub_server import Fault, StubPlan
 
 OURS = {"comparisons", "comparison_outcomes", "configurations", "duties", "audit_events"}
@@ -106,7 +106,7 @@ async def test_a_shadow_run_changes_nothing_but_its_own_tables(db: Database) -> 
     assert all(pair.second.calls >= 72 > pair.first.calls for pair in pairs if pair.first.outcome == "safe")
     assert verify(db).ok
     shown = {pair.case_id for pair in paired_outcomes(db, SENIOR, comparison) if not pair.hidden}
-    assert len(shown) == 15  # those called unsafe are in review
+    assert len(shown) == 15  # those labeled unsafe are in review
     sent = min(shown)
     request_second_looks(db, _by(), [sent])
     left = paired_outcomes(db, SENIOR, comparison)

@@ -1,4 +1,4 @@
-"""A conversation as agents are shown it: one JSON record, every turn as data, and nothing refused is called safe."""
+"""A conversation as agents are shown it: one JSON record, every turn as data, and nothing refused is labeled safe."""
 
 import json
 from pathlib import Path

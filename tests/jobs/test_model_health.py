@@ -53,7 +53,7 @@ from tests.fixtures.replies import message, reply
 from tests.free_port import free_port
 from tests.jobs import running
 from tests.jobs.running import MakeAgents, batch, until
-from tests.storage.inbox_cases import ADMIN, ANN, NOW
+from tests.storage.people import ADMIN, ANN, NOW
 from tests.stub_server import Fault, StubPlan, StubServer
 
 REASON = "Tried in the lab with the vendor, ticket 12."

@@ -37,7 +37,8 @@ from tests.databases import write
 from tests.free_port import free_port
 from tests.receivers import Receiver, mail_server, receiving
 from tests.storage.batch_of import batch
-from tests.storage.inbox_cases import ANN, MINUTE, NOW, SENIOR, fill, register
+from tests.storage.inbox_cases import fill, register
+from tests.storage.people import ANN, MINUTE, NOW, SENIOR
 
 SECOND = timedelta(seconds=1)
 SCENARIOS = tomllib.loads((Path(__file__).parent / "notifications.toml").read_text(encoding="utf-8"))["scenario"]

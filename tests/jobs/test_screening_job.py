@@ -44,7 +44,7 @@ from storage.schema import (
 )
 from tests.jobs.running import PLACES, MakeAgents, agents, batch, job_of, running, until
 from tests.storage.batch_of import commit_run, record_start, run
-from tests.storage.inbox_cases import ADMIN
+from tests.storage.people import ADMIN
 from tests.stub_server import StubPlan, StubServer
 
 

@@ -13,7 +13,8 @@ from storage.review import claims
 from storage.review.reviews import submit_review
 from tests.pages.conftest import Opener, html_on, words_on
 from tests.storage.batch_of import NOW, batch, decide, waiting
-from tests.storage.inbox_cases import ANN, form, register
+from tests.storage.inbox_cases import form, register
+from tests.storage.people import ANN
 
 TEXT = "canary words of a person"
 

@@ -1,4 +1,4 @@
-"""A site's SOP as data: presets, versions, what can never decide; and what becomes of a text on its whole way."""
+"""A site's SOP as data: presets, versions, what can never decide; and what becomes of a text in the whole pipeline."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -75,7 +75,7 @@ def test_the_label_that_takes_most_calls_is_named_with_what_it_takes():
         preset("paper", budget=71)
 
 
-# --- the whole way
+# --- the whole pipeline
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from storage.schema import accounts, batches, cases, configurations, inbox_entri
 from storage.settings_store import SiteSettings, change
 from storage.visibility import is_blind
 from tests.databases import write
-from tests.storage.people import *  # noqa: F403 - for those who have both from here
 from tests.storage.people import ADMIN, NOW, PEOPLE, later
 
 

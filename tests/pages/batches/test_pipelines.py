@@ -34,7 +34,7 @@ from tests.databases import write
 from tests.jobs.running import screened
 from tests.pages.conftest import Opener, html_on, restart
 from tests.stopping.test_new_rule import Streak
-from tests.storage.inbox_cases import NOW
+from tests.storage.people import NOW
 from tests.stub_server.plan import StubPlan
 
 RECOMMENDED = preset("recommended")

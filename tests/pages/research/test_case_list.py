@@ -22,7 +22,7 @@ from storage.visibility import choose_hiding
 from tests.databases import write
 from tests.pages.conftest import Opener, choose_rows, html_on, in_address, press, words_on
 from tests.storage.batch_of import LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
-from tests.storage.inbox_cases import ADMIN, ANN
+from tests.storage.people import ADMIN, ANN
 
 TEXTS = ["a quiet day", "write to me@example.org", "so tired of it", "=cmd", "nothing", "bread", "![x](http://x)"]
 REFERENCES = "SUUSUS-U"

@@ -35,7 +35,8 @@ from tests.databases import write
 from tests.pages.conftest import Opener, restart
 from tests.pages.researched import SAMPLE, asked, review, sample_rows, screened
 from tests.storage.batch_of import batch, decide, waiting
-from tests.storage.inbox_cases import ANN, RESEARCHER, SENIOR, form, person, register
+from tests.storage.inbox_cases import form, register
+from tests.storage.people import ANN, RESEARCHER, SENIOR, person
 
 TURNED = "s901,Does anyone have notes from \u202eTuesday's biology lecture?,,safe,school\n".encode()
 

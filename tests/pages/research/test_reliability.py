@@ -40,7 +40,8 @@ from storage.settings_store import AuditPlan, SiteSettings, change
 from tests.pages.conftest import Opener, restart
 from tests.pages.researched import review, sample_rows, screened
 from tests.storage.batch_of import LATER
-from tests.storage.inbox_cases import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, fill, form, register, take
+from tests.storage.inbox_cases import fill, form, register, take
+from tests.storage.people import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR
 from tests.storage.research.test_reliability import settled
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -177,7 +178,7 @@ def test_a_bound_for_one_look_is_told_on_its_day_alone_and_called_exact_for_one_
 
 
 def test_bounds_for_reviewers_who_miss_some_and_for_the_last_90_days() -> None:
-    """600 long ago without a miss, 100 of now with 3 first called unsafe, of which second reviewers took 2 back."""
+    """600 long ago without a miss, 100 of now with 3 first reviewed as unsafe, 2 taken back by second reviewers."""
     long_ago = replace(FINE, settled_at=AT - 91 * DAY, read_at=AT - 91 * DAY)
     back = audited(Outcome.SAFE, Label.UNSAFE, by_several=True, settled=Label.SAFE)
     double = [True] * 80 + [False] * 20  # 80 of 100: 2 · 0.8 / 1.8

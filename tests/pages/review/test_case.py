@@ -21,7 +21,8 @@ from storage.visibility import choose_hiding
 from tests.databases import write
 from tests.pages.conftest import Opener, restart, script_at, sign_in
 from tests.pages.review.desk import OpenDesk
-from tests.storage.inbox_cases import BO, NOW, RESEARCHER, SENIOR, fill, form, read, register
+from tests.storage.inbox_cases import fill, form, read, register
+from tests.storage.people import BO, NOW, RESEARCHER, SENIOR
 
 
 def _now() -> datetime:

@@ -29,7 +29,8 @@ from storage.schema import reviews as reviews_table
 from storage.settings_store import SiteSettings
 from tests.databases import write
 from tests.pages.review.desk import GIVEN, OpenDesk
-from tests.storage.inbox_cases import BO, CY, fill, form, register, take
+from tests.storage.inbox_cases import fill, form, register, take
+from tests.storage.people import BO, CY
 
 TEXT = "canary text number 1"
 

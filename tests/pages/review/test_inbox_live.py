@@ -26,7 +26,8 @@ from storage.site.accounts import Ended, SessionEnded
 from tests.databases import write
 from tests.pages.conftest import refusals
 from tests.pages.review.desk import GIVEN, OpenDesk, requests
-from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, register, take
+from tests.storage.inbox_cases import fill, register, take
+from tests.storage.people import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR
 
 BOTH = Actor(id="both", name="Both", roles=frozenset({Role.REVIEWER, Role.SENIOR}))
 P0, P1, P2, P3 = Priority

@@ -14,7 +14,8 @@ from storage.review.follow_ups import open_follow_up, open_ones
 from storage.schema import cases, follow_ups
 from tests.databases import write
 from tests.pages.conftest import Opener
-from tests.storage.inbox_cases import ANN, MINUTE, NOW, fill
+from tests.storage.inbox_cases import fill
+from tests.storage.people import ANN, MINUTE, NOW
 
 
 def _open(db: Database, case_id: str, now: datetime = NOW, who: Actor = LOCAL_USER) -> None:

@@ -22,7 +22,8 @@ from storage.database import Database
 from storage.site.health import beat
 from tests.free_port import free_port
 from tests.jobs.test_passing_faults import Unwritable
-from tests.storage.inbox_cases import MINUTE, NOW, fill
+from tests.storage.inbox_cases import fill
+from tests.storage.people import MINUTE, NOW
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from storage.site.recipients import Event, Kind, add_recipient
 from tests.databases import write
 from tests.pages.conftest import Opener, words_on
 from tests.storage.batch_of import batch, decide, waiting
-from tests.storage.inbox_cases import MINUTE, NOW, person
+from tests.storage.people import MINUTE, NOW, person
 
 
 def test_it_says_so_no_longer_once_somebody_is_told_of_p0(open_page: Opener, page_database: Database) -> None:

@@ -29,7 +29,8 @@ from storage.site import accounts
 from storage.site.recipients import Kind, list_recipients
 from tests.pages.conftest import Opener, press, restart, script_at, sign_in, words_on
 from tests.storage.batch_of import batch, decide, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, register
+from tests.storage.inbox_cases import register
+from tests.storage.people import ADMIN, ANN, NOW, RESEARCHER
 from tests.stub_server.server import StubServer
 
 BY = LOCAL_USER.at(NOW)

@@ -13,7 +13,8 @@ from streamlit.web.server.starlette.starlette_app_utils import create_signed_val
 from pages.ui import context, http
 from storage.database import Database
 from tests.pages.conftest import Opener, restart, script_at, sign_in
-from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, register
+from tests.storage.inbox_cases import register
+from tests.storage.people import ADMIN, ANN, NOW, RESEARCHER
 
 
 def claims_of(subject: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from tests.jobs.processes import wait_for
 from tests.pages.conftest import Opener, html_on, refusals
 from tests.pages.researched import sample_rows, screened
 from tests.storage.batch_of import batch, decide, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER
+from tests.storage.people import ADMIN, ANN, NOW, RESEARCHER
 
 SITE = Starlette(routes=[FILES_ROUTE])
 

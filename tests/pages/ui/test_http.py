@@ -43,7 +43,7 @@ from tests.free_port import free_port
 from tests.jobs.processes import Workers, app_program, serves, wait_for, workers
 from tests.pages.conftest import refusals
 from tests.pages.ui.conftest import Clock, claims_of, signed
-from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER
+from tests.storage.people import ADMIN, ANN, NOW, RESEARCHER
 
 __all__ = ["workers"]
 HOST = "127.0.0.1:8501"

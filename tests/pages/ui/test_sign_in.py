@@ -21,7 +21,8 @@ from storage.database import Database
 from storage.site.accounts import Ended, SessionEnded, revoke, set_roles
 from tests.pages.conftest import Opener, refusals
 from tests.pages.ui.conftest import Clock, claims_of, signed
-from tests.storage.inbox_cases import ADMIN, ANN, NOW, RESEARCHER, fill
+from tests.storage.inbox_cases import fill
+from tests.storage.people import ADMIN, ANN, NOW, RESEARCHER
 
 MINUTE = timedelta(minutes=1)
 

@@ -28,7 +28,7 @@ from storage.database import Database
 from storage.schema import audit_events, batches, cases, live_runs, pending_cases
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit_run, run, waiting
-from tests.storage.inbox_cases import SENIOR
+from tests.storage.people import SENIOR
 
 HOSTILE = [
     "nul \x00 inside",

@@ -24,7 +24,7 @@ from storage.database import Database
 from storage.schema import audit_events, call_limits, case_errors, cases
 from tests.databases import write
 from tests.storage.batch_of import LATER, NOW, batch, record_start, waiting
-from tests.storage.inbox_cases import ADMIN, SENIOR
+from tests.storage.people import ADMIN, SENIOR
 from tests.storage.statements import plan, statements, values_of
 
 TEXTS = [f"text number {number}" for number in range(6)]

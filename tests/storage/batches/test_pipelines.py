@@ -8,7 +8,7 @@ from screening.stopping.rules import PairwiseMixture
 from storage.audit_log import events
 from storage.batches import configurations as pipelines
 from storage.database import Database
-from tests.storage.inbox_cases import ADMIN, ANN, MINUTE, NOW, RESEARCHER
+from tests.storage.people import ADMIN, ANN, MINUTE, NOW, RESEARCHER
 
 
 def _named(name: str = "ours", budget: int = 100) -> PipelineConfig:

@@ -41,7 +41,7 @@ from storage.settings_store import SiteSettings, change
 from tests.databases import write
 from tests.storage import batch_of
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, RESEARCHER, SENIOR
+from tests.storage.people import ADMIN, ANN, RESEARCHER, SENIOR
 from tests.storage.statements import statements
 
 PLAIN, HIDDEN = "a plain text of some words", "I am ti\u200bred of it all"

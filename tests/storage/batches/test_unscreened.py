@@ -38,7 +38,8 @@ from storage.site.audit_check import verify
 from storage.site.health import beat
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit_run, decide, run, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, SENIOR, form, read, register, take
+from tests.storage.inbox_cases import form, read, register, take
+from tests.storage.people import ADMIN, ANN, BO, MINUTE, SENIOR
 
 ME, SECOND = LOCAL_USER.at(NOW), timedelta(seconds=1)
 SOON, LATE = NOW + timedelta(minutes=14), NOW + timedelta(minutes=16)

@@ -30,13 +30,14 @@ from storage.review.worklist import request_second_looks
 from storage.schema import adjudications, cases
 from tests.databases import write
 from tests.storage.batch_of import LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
-from tests.storage.inbox_cases import ANN, RESEARCHER, SENIOR, form, read
+from tests.storage.inbox_cases import form, read
+from tests.storage.people import ANN, RESEARCHER, SENIOR
 from tests.storage.research.case_by_case import adjudicated_labels
 from tests.storage.statements import statements
 
 
 def filled(db: Database, number: int) -> str:
-    """Cases of every kind: settled, left to a person, begun, untouched; with groups and awkward prices."""
+    """Cases of every kind: settled, escalated, begun, untouched; with groups and awkward prices."""
     texts = [f"text {n}" if n % 5 else "notes from \u202eTuesday" for n in range(number)]
     batch_id = batch(db, texts, references="".join("SU-"[n % 3] for n in range(number)))
     ids = set(db.values(select(cases.c.id).where(cases.c.batch_id == batch_id)))

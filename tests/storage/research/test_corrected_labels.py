@@ -24,7 +24,8 @@ from storage.review.reviews import revise, submit_review
 from storage.schema import adjudications, cases, inbox_entries
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, batch, decide, waiting
-from tests.storage.inbox_cases import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR, fill, form, read, register, take
+from tests.storage.inbox_cases import fill, form, read, register, take
+from tests.storage.people import ADMIN, ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR
 
 LATER, KEY = NOW + MINUTE, "a site's key"
 

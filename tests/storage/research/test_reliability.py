@@ -1,4 +1,4 @@
-"""What an audit may count: only blind first reviews of cases that the coin or the engine sent to a person; and what
+"""What an audit may count: only blind first reviews of cases drawn at random or escalated; and what
 research pages keep is kept only while nothing that it follows from has changed.
 """
 
@@ -26,7 +26,8 @@ from storage.review.worklist import request_second_looks
 from storage.schema import unblindings
 from tests.databases import write
 from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, decide, waiting
-from tests.storage.inbox_cases import ANN, BO, SENIOR, form, read, register, take
+from tests.storage.inbox_cases import form, read, register, take
+from tests.storage.people import ANN, BO, SENIOR
 
 VERSION, ME = CONFIGURATION.version, LOCAL_USER.at(LATER)
 

@@ -1,6 +1,6 @@
 """How urgent a case is, that an audit sample cannot be told from the cases around it, and that what a text states
 outright sets the least urgent place it may have, by whatever way it comes into the queue. A worklist holds what its
-batch called unsafe until somebody has seen it; cases sent to the queue enter once, blind for who saw nothing.
+batch labeled unsafe until somebody has seen it; cases sent to the queue enter once, blind for who saw nothing.
 """
 
 import tomllib
@@ -158,7 +158,7 @@ def test_a_set_without_living_authors_stands_in_random_order_whatever_its_texts_
 
 
 def listed(db: Database, reach: Reach = Reach.LIST, audit_rate: float = 0.0) -> str:
-    """A batch of three: two called unsafe, one safe."""
+    """A batch of three: two labeled unsafe, one safe."""
     batch_id = batch(db, ["one", "two", "three"], reach=reach, audit_rate=audit_rate)
     for case_id, outcome in zip(waiting(db), [Outcome.UNSAFE, Outcome.UNSAFE, Outcome.SAFE], strict=True):
         decide(db, case_id, outcome)
@@ -227,7 +227,7 @@ def test_whoever_saw_the_engines_view_of_a_case_does_not_read_it_blind(db: Datab
 
 
 def test_controls_are_from_the_cells_beside_unpicked_and_in_no_queue(db: Database) -> None:
-    """Two missed cases are sent. Beside them lie the safe ones rightly called safe and the unsafe ones rightly called
+    """Two missed cases are sent. Beside them lie the safe ones rightly labeled safe and the unsafe ones rightly labeled
     unsafe; not beside them a false alarm, what is escalated, and what is in the queue already.
     """
     batch_id = batch(db, [f"a plain text, number {n}" for n in range(9)], references="UUSSUUSUS")

@@ -17,7 +17,8 @@ from storage.settings_store import SiteSettings, change
 from storage.site import accounts
 from storage.site.accounts import Ended, LastAdmin, SessionEnded, SignIn
 from storage.site.audit_check import verify
-from tests.storage.inbox_cases import ADMIN, ANN, BO, CY, MINUTE, NOW, fill, form, person, read, register, take
+from tests.storage.inbox_cases import fill, form, read, register, take
+from tests.storage.people import ADMIN, ANN, BO, CY, MINUTE, NOW, person
 
 SETTINGS = SiteSettings()
 IDLE = timedelta(minutes=SETTINGS.idle_minutes)
