@@ -11,7 +11,7 @@ import codecs
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
@@ -143,7 +143,7 @@ def _wordings() -> tuple[Wording, ...]:
     """Strong ones first; compiled once a process."""
     lexicon = Lexicon("injection")
     translated = (
-        replace(one, section=Strength.STRONG, kind=SignKind.TRANSLATED) for one in lexicon.by_language(_any_case)
+        one._replace(section=Strength.STRONG, kind=SignKind.TRANSLATED) for one in lexicon.by_language(_any_case)
     )
     strong = lexicon.wordings(Strength.STRONG, compiled=_any_case)
     return (*strong, *translated, *lexicon.wordings(Strength.WEAK, compiled=_any_case))

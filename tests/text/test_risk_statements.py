@@ -1,6 +1,7 @@
 """The floor: what is said outright is found in any dress, what is not said is not; and nothing it finds ends safe."""
 
 import json
+import random
 import time
 from pathlib import Path
 
@@ -54,6 +55,19 @@ def test_a_statement_is_found_and_its_phrase_is_where_it_is_said(text):
         phrase = text[one.start : one.end]
         assert phrase and phrase == phrase.strip() and phrase[0].lower() in f"[{one.wording[0]}"
         assert phrase[-1].lower() == one.wording[-1]
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    ["I w4nt t0 d13", "I am going to k i l l myself", "I will kill&nbsp;myself tonight", "I don&#39;t want to live"],
+)
+def test_a_disguised_statement_is_found_wherever_it_stands_in_a_long_text(hidden):
+    alone = {one.kind for one in risk_statements(hidden)}
+    quiet = [text for text in (*ORDINARY, *ENGLISH) if " " in text]
+    for many, at in ((10, 0), (60, 20), (120, 120)):
+        parts = random.Random(hidden).choices(quiet, k=many)
+        parts.insert(at, hidden)
+        assert alone and alone <= {one.kind for one in risk_statements(". ".join(parts))}
 
 
 def test_ordinary_texts_it_was_tuned_on_are_not_taken_for_statements():
