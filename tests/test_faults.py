@@ -1,5 +1,5 @@
 """The files of the fault catalogue hold. Its replies are held by `tests/models/test_replies.py`, its injections by
-`tests/injection/test_gullible.py`; `make faults` tries them all through the real library.
+`tests/injection/test_injection.py`; `make faults` tries them all through the real library.
 """
 
 from tests.faults.__main__ import held_files

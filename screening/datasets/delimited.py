@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-from screening.datasets.mapping import is_known, normalised_name, unique_names
-from screening.datasets.rows import CELL_LIMIT, COLUMN_LIMIT, Fields, FileLayout, FileRow, Reason, Rows
+from screening.datasets.mapping import is_known, unique_names
+from screening.datasets.rows import CELL_LIMIT, FileLayout, FileRow, Reason, Rows, require_few_columns
 from screening.datasets.sources import Encoding, FileFormat, FileRefused, Source, open_text
 
 SEPARATORS: tuple[str, ...] = (",", ";", "\t", "|")
@@ -38,8 +38,7 @@ class _Cells(NamedTuple):
 def find_delimited(source: Source, encoding: Encoding) -> FileLayout:
     """The separator (a ``sep=`` line, else the best fit) and the header. FileRefused without a usable header."""
     layout = _find_layout(source, encoding)
-    if len(layout.columns) > COLUMN_LIMIT:
-        raise FileRefused(f"The header has {len(layout.columns):,} columns; at most {COLUMN_LIMIT:,} are read.")
+    require_few_columns(layout.columns)
     return FileLayout(
         source=source,
         format=FileFormat.DELIMITED,
@@ -69,7 +68,6 @@ def _find_layout(source: Source, encoding: Encoding) -> _Layout:
 def _read(source: Source, encoding: Encoding, layout: _Layout) -> Rows:
     """Every data row and blank line after the header. FileRefused, with the line, at a quote that is not closed."""
     row = 0
-    header = [normalised_name(column) for column in layout.columns]
     for cells in _records(source, encoding, layout.separator, layout.announced):
         if cells.line <= layout.header_line and row == 0:
             if not _is_blank(cells.cells):
@@ -79,22 +77,12 @@ def _read(source: Source, encoding: Encoding, layout: _Layout) -> Rows:
             yield None
         else:
             row += 1
-            yield _record(row, cells, layout, header)
-
-
-def _record(row: int, cells: _Cells, layout: _Layout, header: list[str]) -> FileRow:
-    found, expected = len(cells.cells), len(layout.columns)
-    if found != expected:
-        reason = Reason.EXTRA_CELLS if found > expected else Reason.MISSING_CELLS
-        detail = f"{found} cells where the header has {expected}"
-        return FileRow(row, cells.line, None, reason, detail, tuple(cells.cells))
-    if [normalised_name(cell) for cell in cells.cells] == header:
-        return FileRow(row, cells.line, None, Reason.HEADER_REPEATED, "the header again", tuple(cells.cells))
-    if cells.last_line > cells.line and _swallows_rows(cells.cells, layout.separator):
-        detail = f"one cell spans lines {cells.line} to {cells.last_line} and contains what looks like further rows"
-        return FileRow(row, cells.line, None, Reason.ROWS_MERGED, detail, tuple(cells.cells))
-    fields: Fields = dict(zip(layout.columns, cells.cells, strict=True))
-    return FileRow(row, cells.line, fields)
+            found = FileRow.of_cells(row, cells.line, layout.columns, cells.cells)
+            if found.problem is None and cells.last_line > cells.line and _swallows_rows(cells.cells, layout.separator):
+                lines = f"{cells.line} to {cells.last_line}"
+                detail = f"one cell spans lines {lines} and contains what looks like further rows"
+                found = FileRow(row, cells.line, None, Reason.ROWS_MERGED, detail, tuple(cells.cells))
+            yield found
 
 
 def _swallows_rows(cells: list[str], separator: str) -> bool:

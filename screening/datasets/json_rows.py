@@ -1,15 +1,13 @@
-"""JSON read row by row, also as annotation tools and evaluation logs write it."""
+"""JSON read row by row, also as annotation tools write it; and the samples in a log of Inspect."""
 
 import json
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from io import TextIOWrapper
 from typing import Any
-from zlib import error as zlib_error
 
 from screening.datasets.mapping import propose_mapping
-from screening.datasets.rows import CELL_LIMIT, Fields, FileLayout, FileRow, Reason, Rows, agreed_value
+from screening.datasets.rows import CELL_LIMIT, Fields, FileRow, Reason, Rows, agreed_value
 from screening.datasets.sources import Encoding, FileFormat, FileRefused, Source, open_source, open_text
 from screening.text.unique_keys import RepeatedKey, unique_keys
 
@@ -62,8 +60,6 @@ def flatten(row: Mapping[str, Any]) -> Mapping[str, Any]:
         return _argilla(row)
     if not _OF_A_TWEET.isdisjoint(row):
         return _tweet(row)
-    if isinstance(row.get("output"), dict) and {"id", "input", "target"} <= row.keys():
-        return _inspect(row)
     return row
 
 
@@ -101,15 +97,10 @@ def _argilla(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _responses(row: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
     """What each response that was not put aside says to each question."""
-    given = row.get("responses")
-    for question, responses in _items(given):
+    for question, responses in _items(row.get("responses")):
         for one in _list(responses):
             if isinstance(one, dict) and one.get("status", "submitted") == "submitted" and "value" in one:
                 yield {str(question): _word(one["value"])}
-    for one in _list(given):
-        values = one.get("values") if isinstance(one, dict) and one.get("status", "submitted") == "submitted" else None
-        answered = {str(name): value for name, value in _items(values) if isinstance(value, dict) and "value" in value}
-        yield {name: _word(value["value"]) for name, value in answered.items()}
 
 
 def _tweet(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -145,28 +136,6 @@ def decided(fields: Fields) -> Fields:
     return {"label": said, "answer": None}
 
 
-def _inspect(row: Mapping[str, Any]) -> dict[str, Any]:
-    asked, output = row["input"], row["output"]
-    scores = row.get("scores")
-    found = {f"score {name}": one.get("value") for name, one in _items(scores) if isinstance(one, dict)}
-    epoch = row.get("epoch")
-    identity = str(row["id"]) if epoch in (None, 1, "1") else f"{row['id']} epoch {epoch}"
-    reply = output.get("completion") or _first_choice(output)
-    return {"id": identity, "text": _last_user(asked), "response": reply, "label": _word(row["target"]), **found}
-
-
-def _first_choice(output: Mapping[str, Any]) -> str | None:
-    choices = _list(output.get("choices"))
-    message = choices[0].get("message") if choices and isinstance(choices[0], dict) else None
-    return content_text(message.get("content")) if isinstance(message, dict) else None
-
-
-def _last_user(asked: object) -> object:
-    """The last message of the user where the input is a list of messages."""
-    messages = [one for one in _list(asked) if isinstance(one, dict) and one.get("role") == "user"]
-    return content_text(messages[-1].get("content")) if messages else asked
-
-
 def content_text(content: object) -> str | None:
     """The text of a message, whether a string or a list of parts as model services write it; None without text."""
     if isinstance(content, str):
@@ -191,8 +160,6 @@ def _items(value: object) -> Iterable[tuple[Any, Any]]:
 ROW_KEYS: tuple[str, ...] = ("data", "rows", "items", "records", "examples", "samples")
 """Keys under which an object may hold its rows."""
 
-_OBJECT_LIMIT = 2 * CELL_LIMIT
-"""Characters of an object that is read at once; of a longer one the rows go by one after the other."""
 _CHUNK = 1 << 16
 _SPACE = " \t\r\n"
 
@@ -206,7 +173,7 @@ def json_format(source: Source, encoding: Encoding) -> FileFormat | None:
         if not first.startswith("{"):
             return None
         begun = _first_value(first)
-        if isinstance(begun, dict) and _rows_key(begun) is None:
+        if isinstance(begun, dict) and not _holds_rows(begun):
             return FileFormat.JSON_LINES
         if isinstance(_first_value(_first_line(text)), dict):
             return FileFormat.JSON_LINES  # the first line is damaged, the second is not
@@ -217,9 +184,7 @@ def read_json(source: Source, encoding: Encoding, kind: FileFormat) -> Rows:
     """Every row of a JSON file. FileRefused where the document itself is damaged."""
     if kind is FileFormat.JSON_LINES:
         return _read_lines(source, encoding)
-    if kind is FileFormat.JSON_ARRAY:
-        return _read_array(source, encoding)
-    return _read_object(source, encoding)
+    return _read_document(source, encoding)
 
 
 def _decoder() -> json.JSONDecoder:
@@ -250,23 +215,17 @@ def _line_record(decoder: json.JSONDecoder, row: int, number: int, line: str) ->
     except (json.JSONDecodeError, RecursionError):
         return FileRow(row, number, None, Reason.NOT_JSON, "the line is not a complete JSON object", (line,))
     if line[end:].strip(_SPACE):
-        return FileRow(
-            row,
-            number,
-            None,
-            Reason.NOT_JSON,
-            "more follows the JSON object on its line (a comma, or another object)",
-            (line,),
-        )
+        detail = "more follows the JSON object on its line (a comma, or another object)"
+        return FileRow(row, number, None, Reason.NOT_JSON, detail, (line,))
     return _record(row, number, value)
 
 
-def _read_array(source: Source, encoding: Encoding) -> Rows:
+def _read_document(source: Source, encoding: Encoding) -> Rows:
     with open_text(source, encoding, newline="\n") as text:
         window = _Window(text)
-        yield from window.records()
+        yield from window.records() if window.peek() == "[" else window.records_inside()
         if window.peek():
-            raise FileRefused("more text follows the end of the JSON array.", line=window.line)
+            raise FileRefused("more text follows the end of the JSON.", line=window.line)
 
 
 class _Window:
@@ -300,7 +259,7 @@ class _Window:
     def expect(self, character: str) -> None:
         """Step over the character. FileRefused when another one is next."""
         if not self.take(character):
-            raise FileRefused(f"the JSON array is damaged or cut off here ({character} expected).", line=self.line)
+            raise FileRefused(f"the JSON is damaged or cut off here ({character} expected).", line=self.line)
 
     def records(self) -> Rows:
         """The elements of an array as rows."""
@@ -314,6 +273,28 @@ class _Window:
             line = self.line
             yield _record(row, line, self.next_value())
 
+    def records_inside(self) -> Rows:
+        """The list of rows that an object holds under a key that is known for one; else the object, as the only row."""
+        self.expect("{")
+        keys, beside, found = set[str](), dict[str, object](), False
+        while not self.take("}"):
+            if keys:
+                self.expect(",")
+            key = str(self.next_value())
+            self.expect(":")
+            if key in keys:
+                raise FileRefused("an object names the same key twice; one value would be lost.", line=self.line)
+            keys.add(key)
+            if key in ROW_KEYS and not found and self.peek() == "[":
+                found = True
+                yield from self.records()
+            else:
+                beside[key] = self.next_value()
+        if propose_mapping(beside) if found else any(isinstance(one, dict | list) for one in beside.values()):
+            raise FileRefused('The JSON object holds no list of rows. Send an array of objects or {"data": [...]}.')
+        if not found:
+            yield _record(1, 1, beside)
+
     def next_value(self) -> object:
         """The next value. FileRefused when it is damaged, cut off or too large."""
         self.peek()
@@ -326,7 +307,7 @@ class _Window:
             except (json.JSONDecodeError, RecursionError):
                 end = len(self._buffer)
                 if self._ended:
-                    raise FileRefused("the JSON array is damaged or cut off here.", line=line) from None
+                    raise FileRefused("the JSON is damaged or cut off here.", line=line) from None
             if end < len(self._buffer) or self._ended:
                 return self._step(value, end)
             if len(self._buffer) > CELL_LIMIT:
@@ -345,79 +326,15 @@ class _Window:
         self._buffer, self._position = self._buffer[self._position :] + more, 0
 
 
-def _read_object(source: Source, encoding: Encoding) -> Rows:
-    with open_text(source, encoding, newline="\n") as text:
-        document = text.read(_OBJECT_LIMIT)
-        if text.read(1):
-            return _read_long_object(source, encoding)
-    return _rows_of_object(document)
+def _holds_rows(value: Mapping[str, Any]) -> bool:
+    lists = (value[key] for key in ROW_KEYS if isinstance(value.get(key), list))
+    holds = any(all(isinstance(one, dict) for one in rows) for rows in lists)
+    return holds and not propose_mapping(key for key in value if key not in ROW_KEYS)
 
 
-def _read_long_object(source: Source, encoding: Encoding) -> Rows:
-    """The list of rows that a long object holds under the first key that is known for one; the rest is stepped over."""
-    with open_text(source, encoding, newline="\n") as text:
-        window = _Window(text)
-        window.expect("{")
-        while not window.take("}"):
-            key = window.next_value()
-            window.expect(":")
-            if key in ROW_KEYS and window.peek() == "[":
-                yield from window.records()
-                return
-            window.next_value()
-            window.take(",")
-    raise FileRefused("A JSON object of this size holds no list of rows. Send its rows as JSON lines.")
-
-
-def _rows_of_object(document: str) -> Rows:
-    try:
-        value = _decoder().decode(document.strip("\ufeff"))
-    except RepeatedKey:
-        raise FileRefused("An object in the file names the same key twice; one value would be lost.") from None
-    except (json.JSONDecodeError, RecursionError) as error:
-        line = error.lineno if isinstance(error, json.JSONDecodeError) else None
-        raise FileRefused("the JSON is damaged or cut off here.", line=line) from None
-    if isinstance(value, dict) and isinstance(value.get("features"), list):
-        value = _named_rows(value)
-    key = _rows_key(value)
-    rows = [value] if key is None and _is_row(value) else value.get(key) if key is not None else None
-    if rows is None:
-        raise FileRefused('The JSON object holds no list of rows. Send an array of objects or {"data": [...]}.')
-    for row, one in enumerate(rows, start=1):
-        yield _record(row, row, one)
-
-
-def _named_rows(value: dict[str, object]) -> dict[str, object]:
-    """The rows as the datasets server wraps them, with the names that the numbers of their labels stand for."""
-    rows, features = value.get("rows"), value["features"]
-    if not isinstance(rows, list) or not isinstance(features, list):
-        return value
-    names = {one["name"]: class_names(one.get("type")) for one in features if isinstance(one, dict) and "name" in one}
-    unwrapped = [one["row"] if isinstance(one, dict) and isinstance(one.get("row"), dict) else one for one in rows]
-    named = [
-        {name: class_name(cell, names.get(name)) for name, cell in row.items()} if isinstance(row, dict) else row
-        for row in unwrapped
-    ]
-    return {"rows": named}
-
-
-def _is_row(value: object) -> bool:
-    return isinstance(value, dict) and bool(value) and not any(isinstance(one, dict | list) for one in value.values())
-
-
-def _rows_key(value: object) -> str | None:
-    if not isinstance(value, dict) or propose_mapping(key for key in value if key not in ROW_KEYS):
-        return None
-    return next((key for key in ROW_KEYS if _is_list_of_rows(value.get(key))), None)
-
-
-def _is_list_of_rows(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
-
-
-def _record(row: int, line: int, value: object, what: str = "element") -> FileRow:
+def _record(row: int, line: int, value: object) -> FileRow:
     if not isinstance(value, dict):
-        return FileRow(row, line, None, Reason.NOT_AN_OBJECT, f"the {what} is not an object with named values")
+        return FileRow(row, line, None, Reason.NOT_AN_OBJECT, "the element is not an object with named values")
     return FileRow.of_values(row, line, flatten(value))
 
 
@@ -442,12 +359,6 @@ _SAMPLES = "samples/"
 MOST_SAMPLES = 1_000_000
 
 
-def find_inspect_log(source: Source, _sheet: str | None = None) -> FileLayout | None:
-    """The log in its packed form that this is; None for any other kind of file."""
-    read = partial(read_inspect_log, source)
-    return FileLayout(source=source, format=FileFormat.INSPECT_LOG, read=read) if is_inspect_log(source) else None
-
-
 def is_inspect_log(source: Source) -> bool:
     """Whether it is such an archive, by what is inside it."""
     try:
@@ -460,15 +371,6 @@ def is_inspect_log(source: Source) -> bool:
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, OSError):
         return False
     return "header.json" in names or any(name.startswith("_journal/") for name in names)
-
-
-def read_inspect_log(source: Source) -> Rows:
-    """One row a sample, in the order of their names. FileRefused for a damaged archive."""
-    try:
-        for row, content in enumerate(sample_files(source), start=1):
-            yield _sample(row, content)
-    except (zipfile.BadZipFile, zlib_error, NotImplementedError, EOFError, OSError, RuntimeError):
-        raise FileRefused("This Inspect log is damaged or cut off.") from None
 
 
 def sample_files(source: Source, largest: int = CELL_LIMIT) -> Iterator[bytes]:
@@ -485,13 +387,3 @@ def sample_files(source: Source, largest: int = CELL_LIMIT) -> Iterator[bytes]:
         for entry in entries:
             with archive.open(entry) as sample:
                 yield sample.read(largest + 1)
-
-
-def _sample(row: int, content: bytes) -> FileRow:
-    if len(content) > CELL_LIMIT:
-        return FileRow(row, row, None, Reason.NOT_JSON, "the sample is larger than is read at all")
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError):
-        return FileRow(row, row, None, Reason.NOT_JSON, "the sample is not a complete JSON object")
-    return _record(row, row, value, "sample")

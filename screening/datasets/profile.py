@@ -21,7 +21,6 @@ from screening.datasets.mapping import (
     rivals,
 )
 from screening.datasets.rows import (
-    COLUMN_LIMIT,
     STRUCTURAL,
     Fields,
     FileRow,
@@ -33,6 +32,7 @@ from screening.datasets.rows import (
     label_of,
     map_label,
     parts_of,
+    require_few_columns,
 )
 from screening.datasets.sources import ColumnsUnclear, FileRefused
 from screening.text.risk_statements import risk_flags
@@ -343,8 +343,7 @@ def keys_of(rows: Rows) -> tuple[str, ...]:
     for one in rows:
         if one is not None and one.fields is not None:
             names.update(dict.fromkeys(one.fields))
-            if len(names) > COLUMN_LIMIT:
-                raise FileRefused(f"The objects use more than {COLUMN_LIMIT:,} different names.")
+            require_few_columns(tuple(names))
     return tuple(names)
 
 

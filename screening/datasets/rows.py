@@ -4,18 +4,19 @@ import ast
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from screening.datasets.mapping import normalised_name
 from screening.datasets.sources import Encoding, FileRefused, Source, size_of
 from screening.labels import Label
 from screening.settings import FILE_LIMITS
 from screening.text.conversation import Question, Thread, Turn
 from screening.text.received import ReceivedText
 
-CELL_LIMIT, COLUMN_LIMIT = FILE_LIMITS.row, FILE_LIMITS.columns
+CELL_LIMIT = FILE_LIMITS.row
 
 
 class Reason(StrEnum):
@@ -162,6 +163,19 @@ class FileRow:
         nested = frozenset(name for name, value in values.items() if isinstance(value, list | dict))
         return cls(row, line, {name: cell_of(value) for name, value in values.items()}, nested=nested)
 
+    @classmethod
+    def of_cells(cls, row: int, line: int, columns: Sequence[str], cells: Sequence[str]) -> "FileRow":
+        """The row that these cells make below this header, or why it is none."""
+        found, expected, problem, detail = len(cells), len(columns), None, ""
+        if found != expected:
+            problem = Reason.EXTRA_CELLS if found > expected else Reason.MISSING_CELLS
+            detail = f"{found} cells where the header has {expected}"
+        elif [*map(normalised_name, cells)] == [*map(normalised_name, columns)]:
+            problem, detail = Reason.HEADER_REPEATED, "the header again"
+        if problem is not None:
+            return cls(row, line, None, problem, detail, tuple(cells))
+        return cls(row, line, dict(zip(columns, cells, strict=True)))
+
     def single(self, name: str | None) -> str | None:
         """The one value in a column; None where there is none, or a list or an object."""
         return None if name is None or name in self.nested or self.fields is None else self.fields.get(name)
@@ -199,6 +213,12 @@ class FileLayout:
     separator: str | None = None
     sheet: str | None = None
     sheets: tuple[str, ...] = ()
+
+
+def require_few_columns(columns: Sequence[str]) -> None:
+    """FileRefused for more columns than are read."""
+    if len(columns) > FILE_LIMITS.columns:
+        raise FileRefused(f"The file has {len(columns):,} columns; at most {FILE_LIMITS.columns:,} are read.")
 
 
 def most_characters(source: Source) -> int:

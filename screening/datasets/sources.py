@@ -6,7 +6,7 @@ import re
 import unicodedata
 import zipfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -61,10 +61,7 @@ class FileFormat(StrEnum):
     JSON_LINES = "JSON lines"
     WORKBOOK = "Excel workbook"
     PARQUET = "Parquet file"
-    ARROW = "Arrow file"
     TRANSCRIPT = "transcript of one conversation"
-    DATASET_FOLDER = "saved data set"
-    INSPECT_LOG = "Inspect log"
 
 
 READ = "Send CSV, TSV, JSON, JSON lines, xlsx or Parquet."
@@ -97,11 +94,19 @@ def open_source(source: Source) -> BinaryIO:
 
 
 def size_of(source: Source) -> int:
-    """Its bytes; of a folder those of all its files."""
-    if isinstance(source, bytes):
-        return len(source)
-    files = source.rglob("*") if source.is_dir() else (source,)
-    return sum(one.stat().st_size for one in files if one.is_file())
+    """Its bytes."""
+    return len(source) if isinstance(source, bytes) else source.stat().st_size
+
+
+@contextmanager
+def damage_refused(kind: FileFormat) -> Iterator[None]:
+    """What libraries raise for a damaged file, with errors of their own, of memory and of values, as a refusal."""
+    try:
+        yield
+    except (FileRefused, GeneratorExit):
+        raise
+    except Exception:
+        raise FileRefused(f"This {kind} is damaged or cut off.") from None
 
 
 def is_workbook(source: Source) -> bool:
@@ -125,13 +130,8 @@ def is_workbook(source: Source) -> bool:
 
 
 def _check_workbook(source: Source) -> None:
-    try:
-        with open_source(source) as stream, zipfile.ZipFile(stream) as archive:
-            entries = archive.infolist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError):
-        raise FileRefused(
-            "This begins like a zip archive (Excel workbooks are such) but is damaged or cut off."
-        ) from None
+    with open_source(source) as stream, damage_refused(FileFormat.WORKBOOK), zipfile.ZipFile(stream) as archive:
+        entries = archive.infolist()
     if "xl/workbook.xml" not in {entry.filename for entry in entries}:
         raise FileRefused("This is a zip archive but not an Excel workbook. Unpack it and send the file inside.")
     most = FILE_LIMITS.characters

@@ -11,16 +11,16 @@ from array import array
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from screening.datasets.mapping import normalised_name, unique_names
-from screening.datasets.rows import COLUMN_LIMIT, FileLayout, FileRow, Reason, Rows
-from screening.datasets.sources import FileFormat, FileRefused, Source, is_workbook, open_source
+from screening.datasets.mapping import unique_names
+from screening.datasets.rows import FileLayout, FileRow, Rows, require_few_columns
+from screening.datasets.sources import FileFormat, FileRefused, Source, damage_refused, is_workbook, open_source
 from screening.settings import FILE_LIMITS
 
 EXACT_NUMBER = 10**15
@@ -54,8 +54,7 @@ def find_workbook(source: Source, wanted: str | None = None) -> FileLayout | Non
         for line, cells, _ in book.rows(name):
             if cells:
                 header = [cells.get(place, "") for place in range(max(cells) + 1)]
-                if len(header) > COLUMN_LIMIT:
-                    raise FileRefused(f"The header has {len(header):,} columns; at most {COLUMN_LIMIT:,} are read.")
+                require_few_columns(header)
                 columns = unique_names(header)
                 read = partial(_read, source, name, columns, line)
                 return FileLayout(
@@ -67,7 +66,6 @@ def find_workbook(source: Source, wanted: str | None = None) -> FileLayout | Non
 def _read(source: Source, sheet: str, columns: tuple[str, ...], header_line: int) -> Rows:
     """Every row below the header; the line is the row number Excel shows."""
     row, width = 0, len(columns)
-    header = [normalised_name(column) for column in columns]
     with _opened(source) as book:
         for line, found, written in book.rows(sheet):
             if line == header_line:
@@ -76,36 +74,19 @@ def _read(source: Source, sheet: str, columns: tuple[str, ...], header_line: int
                 yield None
                 continue
             row += 1
-            cells = [found.get(place, "") for place in range(width)]
-            if beyond := [found[place] for place in sorted(found) if place >= width]:
-                detail = f"a value to the right of the header's {width} columns"
-                yield FileRow(row, line, None, Reason.EXTRA_CELLS, detail, (*cells, *beyond))
-            elif [normalised_name(cell) for cell in cells] == header:
-                yield FileRow(row, line, None, Reason.HEADER_REPEATED, "the header again", tuple(cells))
-            else:
-                formulas = frozenset(columns[place] for place in written)
-                yield FileRow(row, line, dict(zip(columns, cells, strict=True)), formulas=formulas)
+            beyond = [found[place] for place in sorted(found) if place >= width]
+            made = FileRow.of_cells(row, line, columns, [*(found.get(place, "") for place in range(width)), *beyond])
+            yield replace(made, formulas=frozenset(columns[place] for place in written if place < width))
 
 
 @contextmanager
 def _opened(source: Source) -> Iterator["_Book"]:
-    with open_source(source) as stream, _damage(), zipfile.ZipFile(stream) as archive:
+    with open_source(source) as stream, damage_refused(FileFormat.WORKBOOK), zipfile.ZipFile(stream) as archive:
         book = _Book(archive)
         try:
             yield book
         finally:
             book.close()
-
-
-@contextmanager
-def _damage() -> Iterator[None]:
-    """What the libraries for zip archives, XML and numbers raise for a damaged file, as a refusal."""
-    try:
-        yield
-    except (FileRefused, GeneratorExit):
-        raise
-    except Exception:
-        raise FileRefused("This Excel workbook is damaged.") from None
 
 
 class _Book:

@@ -15,7 +15,7 @@ from screening.pipeline.engine import Reason as Ended
 from screening.pipeline.errors import ERROR_KINDS
 from screening.text.conversation import Judged, Role
 from screening.text.flags import REFUSES_SAFE, STATED, Flag
-from tests.datasets.reading import RISK, lines, read, saved, talk
+from tests.datasets.reading import RISK, lines, parquet, read, talk
 
 FIELD = Path(__file__).parent.parent / "fixtures" / "field"
 SPEAKERS = (("Reed", Role.USER), ("Moss", Role.ASSISTANT))
@@ -107,9 +107,6 @@ def test_a_transcript_as_a_file_is_one_conversation_whose_speakers_are_asked() -
     [
         (b"id,text,label,answer\n1,soup,SAFE,reject\n2,rain,SAFE,accept\n", [None, Label.SAFE]),
         (b'id,text,label\n1,soup,"{""choices"":[""safe"",""unsafe""]}"\n2,rain,"[""unsafe""]"\n', [None, Label.UNSAFE]),
-        (b'{"features":[{"name":"label","type":{"_type":"ClassLabel","names":["unsafe","safe"]}}],'
-         b'"rows":[{"row_idx":0,"row":{"text":"soup","label":1}},{"row_idx":1,"row":{"text":"rain","label":-1}}]}',
-         [Label.SAFE, None]),
         (b"id,text,label\n1,soup,0\n2,rain,1\n", [None, None]),
     ],
 )  # fmt: skip
@@ -120,27 +117,21 @@ def test_a_label_is_read_as_what_it_is_or_as_none(source: bytes, labels: list[La
 CLASSES = {"names": ["suicide", "safe"], "_type": "ClassLabel"}
 
 
-@pytest.mark.parametrize("split", ["", "train"])
 @pytest.mark.parametrize(
     ("feature", "cells", "labels"),
     [
         (CLASSES, [0, 1, -1], [Label.UNSAFE, Label.SAFE, None]),
         (CLASSES | {"num_classes": 2}, [1, 0, 7], [Label.SAFE, Label.UNSAFE, None]),
         ({"feature": CLASSES, "_type": "Sequence"}, [[0], [1], [0, 1]], [Label.UNSAFE, Label.SAFE, None]),
-        ({"feature": CLASSES, "_type": "List"}, [[1], [0], []], [Label.SAFE, Label.UNSAFE, None]),
-        ([CLASSES], [[0], [1], [1]], [Label.UNSAFE, Label.SAFE, Label.SAFE]),
+        ([CLASSES], [[0], [1], []], [Label.UNSAFE, Label.SAFE, None]),
         ({"dtype": "int64", "_type": "Value"}, [0, 1, 1], [None, None, None]),
     ],
 )
-def test_a_saved_folder_says_what_its_label_numbers_stand_for(
-    tmp_path: Path, split: str, feature: object, cells: list[object], labels: list[Label | None]
+def test_a_parquet_file_says_what_its_label_numbers_stand_for(
+    feature: object, cells: list[object], labels: list[Label | None]
 ) -> None:
-    whole = tmp_path / "set"
-    place = saved(whole / split, {"text": ["soup", "rain", "bread"], "label": cells})
-    (place / "dataset_info.json").write_text(json.dumps({"features": {"text": {"_type": "Value"}, "label": feature}}))
-    if split:
-        (whole / "dataset_dict.json").write_text(json.dumps({"splits": [split]}))
-    assert read(whole, "label") == labels
+    content = parquet({"text": ["soup", "rain", "bread"], "label": cells}, {"label": feature})
+    assert read(content, "label") == labels
 
 
 @pytest.mark.parametrize(
@@ -163,9 +154,9 @@ def test_names_of_columns_are_known_in_every_spelling_and_of_several_questions_t
     assert (mapping.text_columns(), mapping.id) == (("post_title", "post_body"), "post_id")
     category = ColumnMapping(text="text", id="id", label="category", group="category")
     assert read_table(FIELD / "f15_category.csv", mapping=category).report.mapping.group is None
-    answers = {"values": {"risk": {"value": "safe"}, "lang": {"value": "en"}}}
+    answers = {"risk": [{"value": "safe"}], "lang": [{"value": "en"}]}
     with pytest.raises(ColumnsUnclear, match="could be the label"):
-        read_table(json.dumps([{"id": 1, "fields": {"text": "soup"}, "responses": [answers]}]).encode())
+        read_table(json.dumps([{"id": 1, "fields": {"text": "soup"}, "responses": answers}]).encode())
 
 
 @pytest.mark.parametrize(
