@@ -34,7 +34,7 @@ from screening.datasets.reader import Table, describe_reading
 from screening.datasets.rows import RejectedRow
 from screening.datasets.sources import ColumnsUnclear, FileRefused
 from screening.labels import LABELS
-from screening.pipeline.config import PipelineConfig, most_calls, whole_way
+from screening.pipeline.config import PipelineConfig, mean_calls, most_calls
 from screening.pipeline.cost import cost_usd, usage_per_call
 from screening.pipeline.files import load_prompts
 from screening.review.actors import Actor
@@ -384,8 +384,7 @@ def assumed_calls(pipeline: PipelineConfig) -> float:
     three labels; every budget spent where that is too much to compute.
     """
     mixes = [tuple(ASSUMED[0] if other is label else ASSUMED[1] for other in LABELS) for label in LABELS]
-    found = [whole_way(pipeline, {node.name: mix for node in pipeline.nodes}) for mix in mixes]
-    known = [one.calls for one in found if one is not None]
+    known = [calls for mix in mixes if (calls := mean_calls(pipeline, mix)) is not None]
     return sum(known) / len(known) if known else float(most_calls(pipeline))
 
 

@@ -1,16 +1,13 @@
 """Nodes, their rules and their routes as data: a site's SOP, validated before a single call is made.
 
-What a whole pipeline may do: bounds for any texts, and exact values for given mixes of answers.
-
 The way a text takes ends where an agent goes wrong as well as where none does, so errors add up along a way: the bound
-for the pipeline is the sum of the agents' δ on the longest way (union bound). At given label mixes the probabilities
-are exact: each agent's ends by dynamic programming, its mass sent on along its routes; Algorithm 1 is simulated.
+for the pipeline is the sum of the agents' δ on the longest way (union bound).
 """
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
@@ -28,7 +25,7 @@ from pydantic import (
 from screening.labels import LABELS, OUTCOMES, Label, Outcome
 from screening.pipeline.draws import NodeAgent, Protocol
 from screening.stopping.certificates import CertifiedMixture
-from screening.stopping.operating_characteristics import OperatingCharacteristics, operating_characteristics
+from screening.stopping.operating_characteristics import operating_characteristics
 from screening.stopping.rules import (
     DEFAULT_CONTRACT,
     SAFE_ERRORS,
@@ -264,19 +261,6 @@ LARGEST_BUDGET = 300
 """Most calls of an agent for which values are computed: about a second, and growing as the cube."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WholeWay:
-    """What becomes of a text at given mixes. ``ends`` holds the probability of each outcome; ``wrong`` that some agent
-    on the way names a label that is not its mode; ``calls`` is the mean number of calls. ``simulated`` is the number
-    of runs of an agent's rule that they rest on, None where they are exact.
-    """
-
-    ends: Mapping[str, float]
-    wrong: float
-    calls: float
-    simulated: int | None
-
-
 def longest(pipeline: PipelineConfig, weight: Mapping[str, float], *, flagged: bool = False) -> float:
     """The largest sum of the agents' weights over a way from the first agent to an outcome. The agent that calls a
     ``flagged`` text safe is asked a second time.
@@ -321,44 +305,21 @@ def promises(pipeline: PipelineConfig) -> str:
     return " | ".join(dict.fromkeys(promise(node.rule) for node in pipeline.nodes))
 
 
-def whole_way(pipeline: PipelineConfig, mixes: Mapping[str, Mix]) -> WholeWay | None:
-    """What becomes of a text for which each agent answers by its mix; None where an agent may make
-    more calls than `LARGEST_BUDGET`.
-
-    Agents answer independently of each other, given the text. Raises KeyError for an agent without a mix, and
-    ValueError unless a mix is K probabilities that add up to 1.
+def mean_calls(pipeline: PipelineConfig, mix: Mix) -> float | None:
+    """Mean calls for a text that every agent answers by this mix, each independently of the others; None where an agent
+    may make more calls than `LARGEST_BUDGET`. ValueError unless the mix is K probabilities that add up to 1.
     """
     if any(node.rule.budget > LARGEST_BUDGET for node in pipeline.nodes):
         return None
-    reached = {pipeline.nodes[0].name: (1.0, 0.0)}  # probability of coming here, and of that after a wrong label
-    ends = dict.fromkeys(sorted(OUTCOMES), 0.0)
-    calls = wrong = 0.0
-    simulated: int | None = None
-    for node in pipeline.nodes:
-        here, misled = reached[node.name]  # some route leads to every agent, from one before it
-        found = _characteristics(node.rule, tuple(mixes[node.name]))
+    reached = Counter({pipeline.nodes[0].name: 1.0})
+    calls = 0.0
+    for node in pipeline.nodes:  # routes lead to later nodes only
+        here, found = reached[node.name], _characteristics(node.rule, tuple(mix))
         calls += here * found.mean_calls
-        simulated = simulated or found.simulated
-        for label, share, is_mode in _ends_of(node.rule, found):
-            target = node.target(label)
-            mass, after_wrong = here * share, (misled if is_mode else here) * share
-            if target in ends:
-                ends[target] += mass
-                wrong += after_wrong
-            else:
-                before = reached.get(target, (0.0, 0.0))
-                reached[target] = (before[0] + mass, before[1] + after_wrong)
-    return WholeWay(ends=ends, wrong=wrong, calls=calls, simulated=simulated)
-
-
-def _ends_of(rule: StoppingRule, found: OperatingCharacteristics) -> list[tuple[Label | None, float, bool]]:
-    """Each end of an agent: its label (None: abstained), its probability, and whether it is no error."""
-    top = max(found.probabilities)
-    named: list[tuple[Label | None, float, bool]] = [
-        (label, share, chance == top)
-        for label, share, chance in zip(LABELS, found.identified, found.probabilities, strict=True)
-    ]
-    return [*named, (rule.fallback, found.abstained, True)]
+        ends = zip((*LABELS, node.rule.fallback), (*found.identified, found.abstained), strict=True)
+        for label, share in ends:
+            reached[node.target(label)] += here * share
+    return calls
 
 
 _characteristics = lru_cache(maxsize=256)(operating_characteristics)

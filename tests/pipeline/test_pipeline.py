@@ -1,24 +1,20 @@
 """A site's SOP as data: presets, versions, what can never decide; and what becomes of a text in the whole pipeline."""
 
-from collections import Counter
-from collections.abc import Mapping
-
 import pytest
 
 from screening.labels import LABELS, OUTCOMES, Label
 from screening.pipeline.config import (
-    Mix,
     PipelineConfig,
     UndecidableError,
     chain,
     chain_bound,
     longest,
+    mean_calls,
     most_calls,
     preset,
     promises,
     require_decidable,
     version_of,
-    whole_way,
 )
 from screening.stopping.certificates import CertifiedMixture
 from screening.stopping.evidence import least_count
@@ -86,42 +82,19 @@ def test_the_label_that_takes_most_calls_is_named_with_what_it_takes():
         (MajorityVote(n=4), "next"),
     ],
 )
-def test_a_text_ends_as_all_ways_through_the_agents_together_say(rule, on_abstain):
-    pipeline = chain("x", rule, on_abstain)
-    mixes: Mapping[str, Mix] = dict(zip(AGENTS, [(0.2, 0.3, 0.5), (0.3, 0.4, 0.3), (0.5, 0.3, 0.2)], strict=True))
-    known = {name: operating_characteristics(rule, mix) for name, mix in mixes.items()}
-    sums = Counter[str]()
+def test_the_mean_calls_of_a_text_are_those_of_all_ways_through_the_agents_together(rule, on_abstain):
+    pipeline, mix = chain("x", rule, on_abstain), (0.2, 0.3, 0.5)
+    here = operating_characteristics(rule, mix)
+    shares = [*zip(LABELS, here.identified, strict=True), (rule.fallback, here.abstained)]
 
-    def walk(target, chance, misled):
+    def walk(target):
         if target in OUTCOMES:
-            sums.update({target: chance, "wrong": chance * misled})
-            return
-        here, mix = known[target], mixes[target]
-        sums["calls"] += chance * here.mean_calls
-        for at, label in enumerate(LABELS):
-            named = chance * here.identified[at]
-            walk(pipeline.node(target).target(label), named, misled or mix[at] < max(mix))
-        walk(pipeline.node(target).target(rule.fallback), chance * here.abstained, misled)
+            return 0.0
+        return here.mean_calls + sum(share * walk(pipeline.node(target).target(one)) for one, share in shares)
 
-    walk("worker", 1.0, misled=False)
-    assert sums["wrong"] <= (chain_bound(pipeline) or 1.0)
-    found = whole_way(pipeline, mixes)
-    assert found is not None and min(here.abstained for here in known.values()) > 0.01
-    assert {**found.ends, "wrong": found.wrong, "calls": found.calls} == pytest.approx(dict(sums))
-
-
-def _every(pipeline, mix):
-    return {node.name: mix for node in pipeline.nodes}
-
-
-def test_a_label_as_probable_as_the_mode_is_no_error_and_what_would_take_long_is_left_out():
-    votes = {n: chain("vote", MajorityVote(n=n), "next") for n in (1, 300, 301)}
-    level = whole_way(votes[1], _every(votes[1], (0.5, 0.5, 0.0)))
-    assert level is not None and level.wrong == 0.0
-    assert whole_way(votes[300], _every(votes[1], (1.0, 0.0, 0.0))) is not None
-    assert whole_way(votes[301], _every(votes[1], (1.0, 0.0, 0.0))) is None
-    with pytest.raises(ValueError, match="adding up to 1"):
-        whole_way(votes[1], _every(votes[1], (0.5, 0.5, 0.5)))
+    assert here.abstained > 0.01 and mean_calls(pipeline, mix) == pytest.approx(walk("worker"))
+    assert mean_calls(chain("vote", MajorityVote(n=300), "next"), (1.0, 0.0, 0.0)) == 300
+    assert mean_calls(chain("vote", MajorityVote(n=301), "next"), (1.0, 0.0, 0.0)) is None
 
 
 def test_the_longest_way_is_the_dearest_and_a_flagged_text_called_safe_is_asked_again():
