@@ -59,14 +59,10 @@ from screening.evaluation.recording import (
     record_draws,
 )
 from screening.evaluation.tables import (
-    PRINTED,
     ResultsTable,
     beside_paper,
     csv_table,
-    figures,
     latex_table,
-    marked,
-    marked_latex,
     plain_rows,
     text_table,
 )
@@ -328,20 +324,16 @@ def _write_capsule(
 ) -> None:
     """All that stands for this experiment, in a folder that is not there yet or is written anew."""
     folder.mkdir(parents=True, exist_ok=True)
-    files: dict[str, str | bytes] = {
+    files = {
         "table.csv": "".join(csv_table(table)),
-        "table.tex": marked_latex(table),
-        "best_and_overlap.csv": "".join(marked(table)),
+        "table.tex": latex_table(table),
         "draws.jsonl": "".join(draw_lines(book, data.items)),
         "about.json": dumps(about, indent=1) + "\n",
     }
-    for name, figure in figures(table).items():
-        files |= {f"{name}.svg": figure.svg(), f"{name}.pdf": figure.pdf(), f"{name}.csv": "".join(figure.data())}
-    if form in PRINTED:
+    if form != "csv":
         files["beside_paper.csv"] = "".join(beside_paper(table, form))
     for name, content in files.items():
-        written = content if isinstance(content, bytes) else content.encode("utf-8")
-        (folder / name).write_bytes(written)
+        (folder / name).write_text(content, encoding="utf-8", newline="")
     others = sorted(path for path in folder.iterdir() if path.name != "SHA256SUMS")
     sums = "".join(f"{sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in others)
     (folder / "SHA256SUMS").write_text(sums, encoding="utf-8")

@@ -1,10 +1,16 @@
-"""AEGIS 2.0 and SWMH: each step's count, what is dropped in which order, where labels come from, and a fixed sample."""
+"""AEGIS 2.0 and SWMH: each step's count, what is dropped in which order, where labels come from, and a fixed sample.
+And the capsule of an experiment on such files: everything that stands for it, and nothing of its texts.
+"""
 
+import csv
+import hashlib
 import json
 from collections import Counter
+from math import sqrt
 
 import pytest
 
+from commands.__main__ import main
 from screening.datasets.export import csv_lines
 from screening.datasets.sources import FileRefused
 from screening.evaluation.public_datasets import LabelOf, Screened, load_aegis, load_swmh
@@ -112,3 +118,36 @@ def test_what_cannot_be_sampled_or_is_another_file_is_refused():
         load_swmh([("train.csv", b"text,class\na,b\n")])
     with pytest.raises(FileRefused, match="violated_categories"):
         load_aegis([("x.csv", b"id,prompt,response,prompt_label,response_label\n1,a,b,safe,safe\n")])
+
+
+# --- the capsule
+
+
+def rows_of(path):
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_capsule_holds_all_but_the_texts_hashed_and_the_papers_numbers_beside_ours(tmp_path):
+    capsule, file = tmp_path / "out", tmp_path / "train.csv"
+    file.write_bytes(posts(8))
+    given = ["--format", "swmh", "--per-subreddit", "6", "--sampler", "simulated", "--conditions", "paper"]
+    assert main(["evaluate", str(file), *given, "--capsule", str(capsule)]) == 0
+    sums = dict(line.split("  ")[::-1] for line in (capsule / "SHA256SUMS").read_text().splitlines())
+    assert set(sums) == {"table.csv", "table.tex", "draws.jsonl", "about.json", "beside_paper.csv"}
+    for name, found in sums.items():
+        content = (capsule / name).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == found and b"second line" not in content
+    about = json.loads((capsule / "about.json").read_text())
+    assert about["agents"] == "simulated" and about["groups"] == dict.fromkeys(SUBREDDITS, 6)
+    assert len(about["texts"]) == 30 and len(about["conditions"]) == 10
+
+    table = {row["condition"]: row for row in rows_of(capsule / "table.csv")}
+    found = {(row["condition"], row["figure"]): row for row in rows_of(capsule / "beside_paper.csv")}
+    one = found["B=100", "accuracy"]
+    ours, low, high = (float(table["B=100"][f"accuracy{end}"]) for end in ("", "_low", "_high"))
+    assert float(one["paper"]) == 0.798 and float(one["ours"]) == pytest.approx(ours, abs=1e-3)
+    least = ours - 0.798 - sqrt((ours - low) ** 2 + (0.844 - 0.798) ** 2)
+    most = ours - 0.798 + sqrt((high - ours) ** 2 + (0.798 - 0.744) ** 2)
+    assert (float(one["difference_low"]), float(one["difference_high"])) == pytest.approx((least, most), abs=1e-3)
+    assert not any(condition in ("B=10", "B=50") for condition, _ in found)  # neither decides anything
