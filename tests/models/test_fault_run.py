@@ -1,17 +1,20 @@
-"""A service that fails in every way it can: what is asked again, billed and told, in every wire format."""
+"""A service that fails in every way it can: what is asked again, billed and told, in every wire format. And the gate:
+never more than the limit in any window, a shared and capped pause, the lowest rank first.
+"""
 
 import asyncio
+import random
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 
 import pytest
 
 from screening.labels import Label, Outcome
 from screening.models.http import HttpModel
+from screening.models.limits import PriorityLock, RateGate, at_most
 from screening.models.retries import SILENT_AFTER
 from screening.pipeline.config import chain
-from screening.pipeline.draws import Bill, Draw, DrawRequest, SamplerError, decode_draws, encode_draws
+from screening.pipeline.draws import Bill, SamplerError, encode_draws
 from screening.pipeline.engine import Guard, Reason, screen
 from screening.stopping.rules import PairwiseMixture
 from tests.models.asking import KINDS, TEXT, asked, draw_batch
@@ -60,21 +63,17 @@ async def test_a_fault_is_retried_and_is_no_draw_and_one_that_stays_is_an_error(
     assert (failure.value.kind, failure.value.stops_batch) == (kind, False) and TEXT.text not in str(failure.value)
 
 
-@pytest.mark.parametrize(("fault", "charged"), [(Fault.SERVER_ERROR, 2), (Fault.MALFORMED, 3)])
-async def test_of_a_failed_draw_batch_what_was_answered_or_may_have_been_worked_on_is_billed(fault, charged):
-    bill = Bill()
-    async with asked(StubPlan(script=(None, fault, None)), max_retries=0) as (_, sampler):
-        with pytest.raises(SamplerError):
+@pytest.mark.parametrize(
+    ("fault", "kind", "charged"),
+    [(Fault.SERVER_ERROR, "server_error", 2), (Fault.MALFORMED, "malformed", 3), (Fault.HANG, "deadline", 3)],
+)
+async def test_of_a_failed_draw_batch_what_was_answered_or_may_be_worked_on_is_billed(fault, kind, charged):
+    bill, settings = Bill(), {"max_retries": 0, "node_deadline_s": 1.0 if fault is Fault.HANG else 60.0}
+    async with asked(StubPlan(script=(None, fault, None)), **settings) as (_, sampler), asyncio.timeout(15):
+        with pytest.raises(SamplerError) as error:
             await sampler.draw(draw_batch(3, bill=bill))
-    assert bill.requests == charged and [draw.usage.output_tokens for draw in bill.answers.values()] == [3, 3]
-
-
-async def test_at_the_deadline_a_draw_batch_that_hangs_ends_and_what_is_under_way_is_billed_too():
-    bill, plan = Bill(), StubPlan(script=(None, Fault.HANG, None))
-    async with asked(plan, node_deadline_s=1.0, call_timeout_s=30.0) as (_, sampler), asyncio.timeout(15):
-        with pytest.raises(SamplerError, match="within 1 seconds") as error:
-            await sampler.draw(draw_batch(3, bill=bill))
-    assert (error.value.kind, bill.requests) == ("deadline", 3)
+    assert (error.value.kind, bill.requests) == (kind, charged)
+    assert [draw.usage.output_tokens for draw in bill.answers.values()] == [3, 3]
 
 
 async def test_of_a_draw_batch_broken_off_only_what_went_out_is_billed():
@@ -169,17 +168,119 @@ async def test_calls_under_way_are_broken_off_and_those_behind_them_are_not_made
     assert {"S", "U"} <= set(encode_draws(result.runs[0].draws))
 
 
-class _Short:
-    """Gives so many draws of every draw batch."""
-
-    def __init__(self, codes: str) -> None:
-        self.codes = codes
-
-    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        return decode_draws(self.codes)[: request.count]
+# --- the gate
 
 
-async def test_a_short_draw_batch_is_taken_only_where_nothing_is_left_to_be_identified() -> None:
-    assert (await screen(TEXT, Guard(), SIX, _Short("SU"))).calls == 2
-    with pytest.raises(ValueError, match="the first that are enough"):
-        await screen(TEXT, Guard(), SIX, _Short("SSS"))
+@pytest.mark.parametrize("limit", [1, 5, 200])
+async def test_no_window_holds_more_than_the_limit(limit):
+    period_s, passed = 0.3, []
+    limiter = at_most(limit, period_s)
+
+    async def one() -> None:
+        await limiter.acquire()
+        passed.append(time.monotonic())
+
+    await asyncio.gather(*(one() for _ in range(2 * limit + 2)))
+    assert len(passed) == 2 * limit + 2
+    window_s = period_s * 0.98
+    assert max(sum(start <= moment < start + window_s for moment in passed) for start in passed) <= limit
+    with pytest.raises(ValueError, match="at least one"):
+        at_most(0)
+
+
+async def test_a_pause_holds_everyone_is_capped_and_no_shorter_one_shortens_it():
+    gate = RateGate(concurrency=10, limiter=None, pause_cap_s=0.15)
+    begun = time.monotonic()
+    assert gate.pause(3600.0) == 0.15
+
+    async def one() -> float:
+        async with gate.slot():
+            return time.monotonic() - begun
+
+    waits = await asyncio.gather(*(one() for _ in range(5)))
+    assert all(0.14 <= wait < 30.0 for wait in waits)
+    gate = RateGate(concurrency=1, limiter=None, pause_cap_s=60.0, clock=lambda: 100.0)
+    for seconds in (30.0, -5.0):
+        gate.pause(seconds)
+    assert gate.remaining_pause() == 30.0
+
+
+async def test_urgent_draw_batches_pass_first_and_older_draw_batches_before_younger_ones():
+    gate, passed = RateGate(concurrency=1, limiter=None, pause_cap_s=1.0), []
+
+    async def one(name: str) -> None:
+        async with gate.slot():
+            passed.append(name)
+            await asyncio.sleep(0.001)
+
+    async def draw_batch(name: str, *, urgent: bool) -> None:
+        async with gate.draw_batch(urgent=urgent, deadline_s=60.0):
+            await asyncio.gather(*(one(name) for _ in range(3)))
+
+    draw_batches = [asyncio.create_task(draw_batch(name, urgent=False)) for name in ("first", "second")]
+    while not passed:  # noqa: ASYNC110 - until the first call is under way
+        await asyncio.sleep(0)
+    draw_batches.append(asyncio.create_task(draw_batch("urgent", urgent=True)))
+    await asyncio.gather(*draw_batches)
+    assert passed[0] == "first" and passed[-3:] == ["second"] * 3
+    assert passed.index("urgent") <= 2 and max(i for i, name in enumerate(passed) if name == "urgent") <= 4
+
+
+class _Slow:
+    """Leave for one call every 0.25 s."""
+
+    async def acquire(self) -> None:
+        await asyncio.sleep(0.25)
+
+
+async def test_the_deadline_runs_from_the_last_first_attempt_and_neither_our_own_limit_nor_a_retry_moves_it():
+    gate, passed, attempts = RateGate(concurrency=10, limiter=_Slow(), pause_cap_s=1.0), [], 0
+
+    async def one() -> None:
+        async with gate.slot():
+            passed.append(1)
+
+    async with gate.draw_batch(urgent=False, deadline_s=1.0):
+        await asyncio.gather(*(one() for _ in range(6)))
+    assert len(passed) == 6
+    gate = RateGate(concurrency=10, limiter=None, pause_cap_s=1.0)
+
+    async def again_and_again() -> None:
+        nonlocal attempts
+        while True:
+            async with gate.slot(retry=attempts > 0):
+                attempts += 1
+                await asyncio.sleep(0.05)
+
+    with pytest.raises(TimeoutError):
+        async with gate.draw_batch(urgent=False, deadline_s=1.0):
+            await again_and_again()
+    assert attempts > 1
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_one_holds_the_lock_at_a_time_and_no_turn_is_lost_to_a_cancellation(seed):
+    turns, rng, done, held = PriorityLock(), random.Random(seed), [], 0
+
+    async def one(number: int) -> None:
+        nonlocal held
+        async with turns.turn((True, rng.randrange(4))):
+            held += 1
+            assert held == 1
+            try:
+                await asyncio.sleep(0)
+            finally:
+                held -= 1
+            done.append(number)
+
+    tasks = [asyncio.create_task(one(number)) for number in range(12)]
+    for task in rng.sample(tasks, 6):
+        for _ in range(rng.randrange(4)):
+            await asyncio.sleep(0)
+        task.cancel()
+    for task in tasks:
+        with suppress(asyncio.CancelledError):
+            await task
+    assert sum(task.cancelled() for task in tasks) + len(done) == 12
+    async with asyncio.timeout(5), turns.turn((True, 9)):
+        pass

@@ -84,16 +84,13 @@ def _checked(found: Screening, shares: dict[str, float], calls: int) -> str:
     return "settled"
 
 
-async def test_a_pipeline_takes_one_call_a_node_and_claims_no_error_level():
+async def test_a_pipeline_takes_one_call_a_node_and_claims_no_error_level_and_the_second_look_is_drawn():
     async with logprobs(StubPlan(weights={"escalate": 0.9, "safe": 0.1})) as (stub, sampler):
         found = await screen(TEXT, Guard(), preset("recommended"), sampler)
         assert stub.counters.requests == found.calls == len(found.runs) == 3
-    assert (found.outcome, found.reason, found.delta) == (Outcome.HUMAN_REVIEW, Reason.ESCALATED, None)
-    assert all(run.read_off and run.usage.input_tokens > 0 for run in found.runs)
-
-
-async def test_the_second_look_is_always_drawn_and_draws_of_the_same_server_are_ordinary_ones():
-    async with logprobs(StubPlan(weights={"safe": 1.0})) as (stub, sampler):
+        assert (found.outcome, found.reason, found.delta) == (Outcome.HUMAN_REVIEW, Reason.ESCALATED, None)
+        assert all(run.read_off and run.usage.input_tokens > 0 for run in found.runs)
+        stub.plan = StubPlan(weights={"safe": 1.0})
         found = await screen(TEXT, Guard(second_look=True), preset("recommended"), sampler)
         assert encode_draws(await sampler.draw(draw_batch(3))) == "SSS"
         assert "logprobs" not in stub.counters.bodies[-1]

@@ -1,4 +1,6 @@
-"""What goes over the wire in every format, and what comes back as draws: the real library against the real stub."""
+"""What a model is asked with, what goes over the wire in every format, and what comes back as draws: the real library
+against the real stub.
+"""
 
 import asyncio
 import json
@@ -11,15 +13,18 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from anthropic import AsyncAnthropic
 
+from jobs.agents import model_settings, settings_for
 from screening.labels import Outcome
-from screening.models.http import HttpModel, default_gate
-from screening.models.settings import ModelSettings
-from screening.models.wire import CODE_WORDS, FORMATS, WireFormat, code_words
+from screening.models.http import HttpModel, breaks_off, default_gate
+from screening.models.settings import ANTHROPIC_URL, VERSION, ModelSettings
+from screening.models.wire import CODE_WORDS, FORMATS, WireFormat, cache_notes, code_words, prepare_call
 from screening.pipeline.config import preset
-from screening.pipeline.draws import Answer, Bill, ScreenedText, Usage, encode_draws, read_answer, unusable
+from screening.pipeline.draws import Answer, Bill, NodeAgent, ScreenedText, Usage, encode_draws, read_answer, unusable
 from screening.pipeline.engine import Guard, Reason, screen
-from screening.pipeline.files import load_prompts
+from screening.pipeline.files import PromptSet, load_prompts
+from screening.settings import Settings
 from tests.models.asking import KINDS, TEXT, USUAL, asked, draw_batch
 from tests.stub_server import Fault, StubPlan, StubServer
 
@@ -184,7 +189,11 @@ def test_the_documented_plan_of_the_stub_is_one():
     assert StubPlan.model_validate_json(example).faults == {Fault.OVERLOADED: 0.03}
 
 
-def test_an_unknown_format_and_one_without_its_server_are_refused():
+def test_settings_that_cannot_work_are_refused():
+    times = {"concurrency": 0, "requests_per_minute": -1, "call_timeout_s": 0.0}
+    for name, value in ({"model": " ", "temperature": 2.5, "base_url": "models.example.org"} | times).items():
+        with pytest.raises(ValueError):
+            ModelSettings(**{name: value})
     for settings, words in (
         (ModelSettings(protocol="gopher", base_url="http://localhost:1"), "no wire format is called gopher"),
         (ModelSettings(protocol="chat"), "base URL"),
@@ -192,3 +201,71 @@ def test_an_unknown_format_and_one_without_its_server_are_refused():
     ):
         with pytest.raises(ValueError, match=words):
             HttpModel(settings, load_prompts())
+
+
+# --- settings
+
+
+def test_the_model_decides_version_and_temperature_at_the_service():
+    for model, version, temperature in (
+        ("claude-sonnet-4-6", "2023-06-01", 0.7),
+        ("claude-3-5-haiku-20241022", "2023-06-01", 0.7),
+        ("claude-opus-4-7", VERSION, None),
+        ("claude-sonnet-5", VERSION, None),
+        ("claude-opus-5-5", VERSION, None),
+    ):
+        known = ModelSettings(model=model)
+        assert (known.version_header, known.sampling.get("temperature")) == (version, temperature), model
+    assert ModelSettings(temperature=None).version_header == VERSION
+    assert AsyncAnthropic(api_key="k").default_headers["anthropic-version"] == VERSION, "of the vendor's library"
+
+
+def test_caching_is_asked_for_where_the_prompt_is_long_enough_and_told_where_not():
+    for minimum, cached in ((1024, True), (4096, False)):
+        settings = ModelSettings(model="claude-opus-4-7", cache_minimum_tokens=minimum)
+        call = prepare_call(draw_batch(1), settings, load_prompts(), random.Random(1))
+        assert ("cache_control" in call.system[0]) is cached
+        assert "cache_control" not in call.system[1]
+        told = " ".join((*settings.notes, *cache_notes(settings, load_prompts())))
+        assert ("too few for caching" not in told) is cached and "accepts no temperature" in told
+
+
+def test_whether_it_is_another_server_is_told_by_its_host_and_a_user_name_is_not_recorded():
+    assert [ModelSettings(base_url=url).elsewhere for url in (None, ANTHROPIC_URL)] == [False, False]
+    assert ModelSettings(base_url="http://anthropic.com.example.org").elsewhere
+    assert ModelSettings(base_url="https://user:secret@models.example.org:8443/x").host == "models.example.org:8443"
+
+
+async def test_what_changes_the_distribution_changes_the_description_and_nothing_else_does():
+    prompts = load_prompts()
+    edited = PromptSet(dict(prompts.files) | {"risk": prompts.files["risk"] + " One word more."})
+
+    async def described(given: PromptSet = prompts, **changes: object) -> dict[str, object]:
+        async with HttpModel(replace(ModelSettings(base_url="http://models.example.org"), **changes), given) as sampler:
+            return sampler.describe()
+
+    values = {"model": "claude-sonnet-4-5", "temperature": 0.3, "base_url": "http://other.example.org"}
+    for name, value in (values | {"api_version": "2026-10-21", "max_output_tokens": 12}).items():
+        assert await described(**{name: value}) != await described(), name
+    assert await described(edited) != await described()
+    pace = {"api_key": "another", "concurrency": 1, "requests_per_minute": None, "call_timeout_s": 9.0}
+    assert await described(**pace) == await described()
+
+
+def test_a_server_is_spared_what_no_longer_matters_where_it_bills_nothing_and_each_further_one_says_so_for_itself():
+    request = draw_batch(6, enough=lambda draws: len(draws) >= 2)
+    for url, said, ends in (
+        ("https://api.anthropic.com", True, False),
+        ("https://paid.example.org", None, False),
+        ("http://127.0.0.1:8000", False, False),
+        ("http://ollama:11434", True, True),
+        ("http://127.0.0.1:8000", None, True),
+        ("http://10.0.0.5:8080", None, True),
+    ):
+        settings = Settings(anthropic_base_url=url, cancel_on_futility=said, _env_file=None)
+        assert breaks_off(model_settings(settings), request) is (request.enough if ends else None), url
+    near, ward = "http://127.0.0.1:8000", "http://10.0.0.5:8080"
+    servers = {"paid": "https://paid.example.org", "gateway": {"url": ward, "cancel_on_futility": False}, "ward": ward}
+    settings = Settings(anthropic_base_url=near, servers=servers, _env_file=None)
+    found = {name: settings_for(settings, NodeAgent(server=name)).breaks_off for name in servers}
+    assert found == {"paid": False, "gateway": False, "ward": True}

@@ -13,7 +13,6 @@ from screening.stopping.certificates import (
     DIGITS,
     CertifiedMixture,
     Patch,
-    _largest,
     calibrate,
     find,
     largest,
@@ -165,14 +164,3 @@ def test_a_level_is_the_largest_that_keeps_the_contract_and_saying_safe_is_held_
     # Naming anything at all with two draws: a level below ½ that has any error has far more than this.
     with pytest.raises(ValueError, match="no level found"):
         calibrate(Contract(any_wrong=0.4, pairs=(((UNSAFE, SAFE), 1e-9),)), BUDGET)
-
-
-def test_the_search_ends_at_the_largest_level_that_is_kept():
-    for start, kept_up_to, level in (
-        (0.05, 0.1239, 0.123),  # found to a thousandth of itself and rounded down to three digits
-        (0.005, 0.01239, 0.0123),
-        (0.05, 0.0, 0.025),  # nothing is kept: the least that is looked at
-        (0.05, 1.0, 0.299),  # six times the start is 0.3, and the search ends just below
-        (0.2, 1.0, 0.489),  # a level is below a half
-    ):
-        assert _largest(lambda tried, most=kept_up_to: tried <= most, start) == level
