@@ -65,17 +65,7 @@ def test_only_an_exact_word_can_be_anything_but_escalate(answer, stop_reason):
         assert bare_word(answer) == draw.label.value and stop_reason in {"end_turn", "stop_sequence"}
 
 
-def test_what_is_unusable_keeps_its_start_and_can_never_be_a_safe_draw():
-    assert read_answer("Walnut.", "end_turn", Usage(), {"walnut": SAFE}).label is SAFE
-    for label in LABELS:
-        assert read_answer(label.value, "end_turn", Usage(), {"walnut": SAFE}).answer is Answer.UNPARSABLE
-    assert unusable(Answer.CUT, "y" * (RAW_LIMIT + 1), USAGE).raw == "y" * RAW_LIMIT
-    assert (unusable(Answer.EMPTY).raw, unusable(Answer.EMPTY).usage) == ("", Usage())
-    with pytest.raises(ValueError):
-        Draw(label=SAFE, answer=Answer.REFUSAL)
-
-
-def test_every_draw_is_stored_as_one_character_and_read_back():
+def test_every_draw_is_stored_as_one_character_and_what_is_unusable_can_never_be_a_safe_draw():
     codes = "SUE?!_~#@"
     draws = decode_draws(codes)
     assert encode_draws(draws) == codes
@@ -83,6 +73,13 @@ def test_every_draw_is_stored_as_one_character_and_read_back():
     assert [draw.label for draw in draws] == [SAFE, UNSAFE] + [ESCALATE] * 7
     with pytest.raises(ValueError, match="not a draw code: 'x'"):
         decode_draws("Sx")
+    assert read_answer("Walnut.", "end_turn", Usage(), {"walnut": SAFE}).label is SAFE
+    for label in LABELS:
+        assert read_answer(label.value, "end_turn", Usage(), {"walnut": SAFE}).answer is Answer.UNPARSABLE
+    assert unusable(Answer.CUT, "y" * (RAW_LIMIT + 1), USAGE).raw == "y" * RAW_LIMIT
+    assert (unusable(Answer.EMPTY).raw, unusable(Answer.EMPTY).usage) == ("", Usage())
+    with pytest.raises(ValueError):
+        Draw(label=SAFE, answer=Answer.REFUSAL)
 
 
 def test_a_bill_shows_the_draws_up_to_the_first_that_is_not_in_and_adds_tokens_kind_by_kind():

@@ -1,13 +1,11 @@
 """Whatever fails, wherever it fails: nothing that was not safe ends safe, and every case is accounted for.
 
-The real job on a real database. Faults come in through the ports alone: a sampler that fails before the one it wraps,
-a database whose answer to a commit is lost, tasks that are really cancelled. What else befalls a database is in the
-table of faults.
+The real job on a real database. Faults come in through the port alone: a sampler that fails before the one it wraps,
+tasks that are really cancelled. What befalls a database is in the table of faults.
 """
 
 import asyncio
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -31,7 +29,6 @@ MANY_CALLS = ("I want to die.", "Our dog died and the house is so quiet now.")
 TEXTS = (*MANY_CALLS, "We walked the dog by the river.")
 MOST_PASSES = 8
 """A case whose every attempt was broken off goes to a human after a few; more passes than this are never needed."""
-LOST = "the commit succeeds and its answer is lost"
 ENDED = "the process is told to end"
 FAULTS: dict[str, Any] = {
     "the service fails for one case": SamplerError("server_error", "The service failed."),
@@ -44,31 +41,17 @@ FAULTS: dict[str, Any] = {
     "draws that are no draws": lambda draws: ["safe"] * len(draws),
     "answers that are no label": lambda draws: [unusable(Answer.REFUSAL, "I cannot help")] * len(draws),
     ENDED: lambda draws: draws,
-    LOST: ConnectionResetError("the answer to the commit was lost"),
 }
 
 
-@dataclass
-class Plan:
-    """Which fault comes, and at which call, of the sampler or of the database."""
-
-    fault: str
-    at: int
-    task: Any = None
-    calls: int = 0
-
-    def is_due(self):
-        """Whether this call, which is counted, is the one."""
-        self.calls += 1
-        return self.calls - 1 == self.at
-
-
 class Failing(Agents):
-    """The simulated agents, and before their sampler one that fails as planned."""
+    """The simulated agents, and before their sampler one that fails in this way at this call."""
 
-    def __init__(self, plan):
+    task: asyncio.Task[Any]
+
+    def __init__(self, fault, at):
         super().__init__(Settings(_env_file=None, sampler="simulated"))
-        self.plan = plan
+        self.fault, self.at, self.calls = fault, at, 0
 
     def sampler(self, configuration, seed):
         self.behind = super().sampler(configuration, seed)
@@ -76,27 +59,15 @@ class Failing(Agents):
 
     async def draw(self, request):
         draws = await self.behind.draw(request)
-        if self.plan.fault == LOST or not self.plan.is_due():
+        self.calls += 1
+        if self.calls - 1 != self.at:
             return draws
-        if self.plan.fault == ENDED:
-            asyncio.get_running_loop().call_soon_threadsafe(self.plan.task.cancel)
-        fault = FAULTS[self.plan.fault]
+        if self.fault == ENDED:
+            asyncio.get_running_loop().call_soon_threadsafe(self.task.cancel)
+        fault = FAULTS[self.fault]
         if isinstance(fault, Exception):
             raise fault
         return fault(draws)
-
-
-class LosingDatabase(Database):
-    """A real database of which the answer to one commit is lost."""
-
-    plan: Plan
-
-    @contextmanager
-    def write(self):
-        with super().write() as connection:
-            yield connection
-        if self.plan.fault == LOST and self.plan.is_due():
-            raise FAULTS[LOST]
 
 
 def outcomes(db, batch_id):
@@ -106,13 +77,12 @@ def outcomes(db, batch_id):
     return found
 
 
-async def one_pass(db, job, plan=None):
+async def one_pass(db, made_of):
     """Start every pending case once, one after the other, each as a task that may be cancelled."""
+    job = job_of(db, made_of)
     for case_id in pending_cases(db, 100):
-        task = asyncio.ensure_future(job.screen_case(case_id))
-        if plan is not None:
-            plan.task = task
-        await asyncio.gather(task, return_exceptions=True)
+        made_of.task = asyncio.ensure_future(job.screen_case(case_id))
+        await asyncio.gather(made_of.task, return_exceptions=True)
 
 
 def retried(db, batch_id):
@@ -121,7 +91,7 @@ def retried(db, batch_id):
         if progress(db, batch_id).state is BatchState.PAUSED:
             resume(db, LOCAL_USER.at(system_clock()), batch_id)
         retry_failed(db, LOCAL_USER.at(system_clock()), batch_id)
-        asyncio.run(one_pass(db, job_of(db, agents())))
+        asyncio.run(one_pass(db, agents()))
         if progress(db, batch_id).pending == 0:
             return outcomes(db, batch_id)
     raise AssertionError("cases stay pending though nothing fails any more")
@@ -141,14 +111,14 @@ def undisturbed(tmp_path_factory):
 @pytest.mark.parametrize("fault", FAULTS)
 def test_no_fault_anywhere_makes_a_case_safe_and_a_retry_settles_all(sqlite_url, undisturbed, fault):
     """The fault comes at one call, then at the next, to the last: each case ends as without it or with a human."""
-    with closing(Database(sqlite_url, repeatable=True)) as db, closing(LosingDatabase(sqlite_url)) as losing:
+    with closing(Database(sqlite_url, repeatable=True)) as db:
         for at in range(1_000):
-            batch_id, losing.plan = batch(db, MANY_CALLS), (plan := Plan(fault, at))
-            asyncio.run(one_pass(db, job_of(losing, Failing(plan)), plan))
+            batch_id, failing = batch(db, MANY_CALLS), Failing(fault, at)
+            asyncio.run(one_pass(db, failing))
             for row, outcome in outcomes(db, batch_id).items():
                 assert outcome in {undisturbed[row], str(Outcome.HUMAN_REVIEW), "pending"}
             for row, outcome in retried(db, batch_id).items():
                 assert outcome in {undisturbed[row], str(Outcome.HUMAN_REVIEW)}
-            if plan.calls <= at:
+            if failing.calls <= at:
                 break
     assert at > 2 * len(MANY_CALLS)

@@ -60,8 +60,5 @@ async def test_a_rule_of_one_class_runs_live_replayed_and_by_command(monkeypatch
     ended = "futility" if label is None else "identified"
     assert json.loads(capsys.readouterr().out) == {"verdict": label, "ended": ended, "calls": min(calls, 6)}
 
-    assert main(["rule", "streak", "--set", "length=2", "--draws", "safe unsafe unsafe"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"verdict": "unsafe", "ended": "identified", "calls": 3}
-
     shown = node_view(pipeline.nodes[0], codes, ended=True)
     assert shown.label == (label and Label(label)) and shown.state is (State.IDENTIFIED if label else State.FUTILITY)

@@ -203,16 +203,13 @@ def test_the_smallest_decidable_gap_of_two_labels_that_share_the_budget():
 
 
 def test_impossible_settings_are_refused():
-    for rule, arguments in (
-        *((PairwiseMixture, {"default_error": level}) for level in (0.0, 1.0)),
-        *((PairwiseMixture, {"errors": {pair: 0.1}}) for pair in ("safe|safe", "safe|nothing", "safe")),
-        (PairwiseMixture, {"errors": {"safe|unsafe": 1.2}}),
-        (PairwiseMixture, {"budget": 0}),
-        *((SuccessiveElimination, {"delta": delta}) for delta in (0.0, 1.0)),
-        (MajorityVote, {"n": 0}),
+    for arguments in (
+        *({"errors": {pair: 0.1}} for pair in ("safe|safe", "safe|nothing", "safe")),
+        {"errors": {"safe|unsafe": 1.2}},
+        {"default_error": 1.0},
     ):
         with pytest.raises(ValidationError):
-            rule(**arguments)
+            PairwiseMixture(**arguments)
     for contract in ({"any_wrong": 0.0}, {"any_wrong": 1.0}, {"any_wrong": 0.05, "pairs": (((SAFE, UNSAFE), 1.0),)}):
         with pytest.raises(ValueError, match="strictly between"):
             Contract(**contract)

@@ -24,7 +24,11 @@ from screening.stopping.theory import (
 )
 
 
-def test_nothing_drawn_tells_nothing_and_what_cannot_be_is_refused():
+def test_the_information_bound_and_that_nothing_drawn_tells_nothing_and_what_cannot_be_is_refused():
+    for p in [(1, 0, 0), (0.95, 0.03, 0.02), (0.1, 0.8, 0.1), (0.5, 0.25, 0.25)]:
+        a, b = sorted(p)[-1], sorted(p)[-2]
+        to_tie = a * log(2 * a / (a + b)) + (b * log(2 * b / (a + b)) if b else 0)
+        assert information_bound(p, 0.05) == pytest.approx((0.95 * log(19) + 0.05 * log(1 / 19)) / to_tie)
     assert algorithm_one_radius(0, 0.05) == dkw_radius(0, 0.05) == inf
     assert information_bound((0.5, 0.5, 0.0), 0.05) == fixed_sample_size(0.0, 0.05) == inf
     for delta in (0, 1, -1):
@@ -37,13 +41,6 @@ def test_nothing_drawn_tells_nothing_and_what_cannot_be_is_refused():
     for p in [(0.5, 0.5), (0.5, 0.6, 0.0), (1.2, -0.2, 0.0)]:
         with pytest.raises(ValueError, match="adding up to 1"):
             operating_characteristics(MajorityVote(n=1), p)
-
-
-def test_the_information_bound():
-    for p in [(1, 0, 0), (0.95, 0.03, 0.02), (0.1, 0.8, 0.1), (0.5, 0.25, 0.25)]:
-        a, b = sorted(p)[-1], sorted(p)[-2]
-        to_tie = a * log(2 * a / (a + b)) + (b * log(2 * b / (a + b)) if b else 0)
-        assert information_bound(p, 0.05) == pytest.approx((0.95 * log(19) + 0.05 * log(1 / 19)) / to_tie)
 
 
 @pytest.mark.parametrize(("successes", "draws"), [(0, 10), (1, 10), (5, 10), (10, 10), (3, 400), (399, 400)])
@@ -128,13 +125,11 @@ def test_algorithm_one_is_simulated_with_the_mean_calls_of_exact_calculation(p, 
 # --- errors over many cases, simulated
 
 
-@pytest.mark.parametrize(
-    ("schedule", "shares"),
-    [("constant", (1, 1, 1)), ("harmonic", (1, 1 / 2, 1 / 3)), ("summable", (6 / pi**2, 1.5 / pi**2, 2 / 3 / pi**2))],
-)
-def test_the_error_level_of_each_case_and_their_sum(schedule, shares):
-    assert [scheduled_delta(Schedule(schedule), 0.05, t) / 0.05 for t in (1, 2, 3)] == pytest.approx(list(shares))
-    assert expected_wrong_commits(Schedule(schedule), 0.05, 3) == pytest.approx(0.05 * sum(shares))
+def test_the_error_level_of_each_case_and_their_sum():
+    squares = (6 / pi**2, 1.5 / pi**2, 2 / 3 / pi**2)
+    for schedule, shares in zip(Schedule, [(1, 1, 1), (1, 1 / 2, 1 / 3), squares], strict=True):
+        assert [scheduled_delta(schedule, 0.05, t) / 0.05 for t in (1, 2, 3)] == pytest.approx(list(shares))
+        assert expected_wrong_commits(schedule, 0.05, 3) == pytest.approx(0.05 * sum(shares))
 
 
 @pytest.mark.parametrize("delta", [0.2, 0.05, 0.001])
