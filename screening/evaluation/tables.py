@@ -195,13 +195,14 @@ def beside_paper(table: ResultsTable, data_set: str) -> Iterator[str]:
 
 def _beside(row: Measured, table: ResultsTable, printed: Mapping[str, str]) -> Iterator[list[object]]:
     n, escalated = int(printed["n"]), float(printed["escalated"])
-    limits = [round(each, 3) for each in wilson(round(escalated * n), n) or (0.0, 1.0)]
-    theirs = {
+    low, high = wilson(round(escalated * n), n) or (0.0, 1.0)
+    theirs: dict[str, Interval] = {
         name: (float(printed[name]), float(printed[f"{name}_low"]), float(printed[f"{name}_high"]))
         for name in ("accuracy", "fpr", "fnr")
     }
+    theirs["escalated"] = escalated, round(low, 3), round(high, 3)
     ours = (row.metrics.accuracy, row.metrics.fpr, table.subset(row) or row.metrics.fnr, row.metrics.escalation_rate)
-    for (name, paper), one in zip([*theirs.items(), ("escalated", (escalated, *limits))], ours, strict=True):
+    for (name, paper), one in zip(theirs.items(), ours, strict=True):
         if one.value is None or one.low is None or one.high is None:
             continue
         low, high = difference_limits(paper, (one.value, one.low, one.high))

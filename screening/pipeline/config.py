@@ -6,7 +6,7 @@ for the pipeline is the sum of the agents' δ on the longest way (union bound).
 
 import hashlib
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
@@ -311,7 +311,7 @@ def mean_calls(pipeline: PipelineConfig, mix: Mix) -> float | None:
     """
     if any(node.rule.budget > LARGEST_BUDGET for node in pipeline.nodes):
         return None
-    reached = Counter({pipeline.nodes[0].name: 1.0})
+    reached = defaultdict(float, {pipeline.nodes[0].name: 1.0})
     calls = 0.0
     for node in pipeline.nodes:  # routes lead to later nodes only
         here, found = reached[node.name], _characteristics(node.rule, tuple(mix))
