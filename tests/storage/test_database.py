@@ -15,13 +15,13 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import func, insert, inspect, select, text
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from screening.review.actors import LOCAL_USER
 from storage.batches.batches import pause, resume, retry_failed
 from storage.batches.pending import record_error
 from storage.database import MIGRATIONS, NEW_WORK, NEWEST_REVISION, Changes, Database, insert_once, is_lost_connection
-from storage.schema import metadata, rejected_rows, settings_versions
+from storage.schema import metadata, settings_versions
 from tests.databases import write
 from tests.processes import processes
 from tests.storage.batch_of import LATER, NOW, batch, waiting
@@ -106,26 +106,6 @@ def test_reads_of_one_moment_share_it_until_they_write_themselves(db: Database) 
     assert _lent(db) == 0
 
 
-def test_references_are_enforced_and_inserted_once_says_whether_it_was(db: Database) -> None:
-    row = {"batch_id": "0" * 32, "row": 1, "reason": "empty", "detail": ""}
-    with pytest.raises(IntegrityError), db.write() as conn:
-        conn.execute(insert(rejected_rows), row)
-    with db.write() as conn:
-        assert [insert_once(conn, settings_versions, {"version": 1, **ROW}) for _ in range(2)] == [True, False]
-
-
-def test_sqlite_is_set_up_to_outlive_a_power_cut_and_is_nobody_elses(tmp_path: Path) -> None:
-    path = tmp_path / "var" / "new.db"
-    db = Database(f"sqlite:///{path}")
-    db.prepare()
-    with db.read() as conn:
-        pragmas = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
-        found = [conn.exec_driver_sql(f"PRAGMA {pragma}").scalar() for pragma in pragmas]
-    assert found == ["wal", 2, 1, 30_000]
-    assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
-    db.close()
-
-
 def test_a_connection_that_the_server_ended_is_lost_and_the_next_is_not(
     postgresql_db: Database, postgresql_url: str
 ) -> None:
@@ -146,14 +126,17 @@ def test_a_connection_that_the_server_ended_is_lost_and_the_next_is_not(
     nowhere.close()
 
 
-def test_what_a_database_refuses_is_no_lost_connection(db: Database) -> None:
-    for statement in ("INSERT INTO settings_versions (version) VALUES (1)", "SELECT nothing FROM nowhere"):
+def test_what_a_database_refuses_is_no_lost_connection_and_inserted_once_says_whether_it_was(db: Database) -> None:
+    unknown = "INSERT INTO rejected_rows (batch_id, row, reason, detail) VALUES ('none', 1, 'empty', '')"
+    for statement in (unknown, "INSERT INTO settings_versions (version) VALUES (1)", "SELECT nothing FROM nowhere"):
         with pytest.raises(DBAPIError) as refused, db.write() as conn:
             conn.execute(text(statement))
         assert not is_lost_connection(refused.value)
     assert not is_lost_connection(ValueError())
     with pytest.raises(ValueError, match="mysql"):
         Database("mysql://host/name")
+    with db.write() as conn:
+        assert [insert_once(conn, settings_versions, {"version": 1, **ROW}) for _ in range(2)] == [True, False]
 
 
 def test_a_connection_in_use_while_all_are_closed_is_closed_when_it_is_given_back(db: Database) -> None:
@@ -231,11 +214,17 @@ def _prepare(url: str) -> None:
 
 
 @pytest.mark.slow
-def test_processes_that_start_at_once_prepare_once(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'new' / 'fresh.db'}"
+def test_processes_that_start_at_once_prepare_one_file_that_outlives_a_power_cut_and_is_nobody_elses(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "new" / "fresh.db"
     with processes(2) as pool:
-        list(pool.map(_prepare, [url] * 4))
-    database = Database(url)
+        list(pool.map(_prepare, [f"sqlite:///{path}"] * 4))
+    database = Database(f"sqlite:///{path}")
     with database.read() as conn:
         assert set(metadata.tables) < set(inspect(conn).get_table_names())
+        pragmas = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        found = [conn.exec_driver_sql(f"PRAGMA {pragma}").scalar() for pragma in pragmas]
+    assert found == ["wal", 2, 1, 30_000]
+    assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
     database.close()

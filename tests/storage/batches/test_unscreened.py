@@ -2,8 +2,10 @@
 before, when that outcome meets the same entry; and which batches stand still, since when and why.
 """
 
+import tomllib
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,25 +91,14 @@ HAPPENS: dict[str, Callable[[Database, str], object]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("reach", "happens", "still", "entered"),
-    [
-        (Reach.READ, [], {NO_WORKER: 3}, 3),
-        (Reach.LIST, [], {NO_WORKER: 3}, 0),
-        (Reach.COUNT, [], {NO_WORKER: 3}, 0),
-        (Reach.READ, ["bad key"], {"bad_key": 3}, 3),
-        (Reach.READ, ["a person paused"], {}, 0),  # nothing is broken
-        (Reach.READ, ["capped"], {"max_cost": 3}, 3),
-        (Reach.READ, ["the program paused", "canceled"], {}, 0),
-        (Reach.READ, ["overnight"], {NO_WORKER: 3}, 0),  # such a batch raises the banner alone
-        (Reach.READ, ["bad key", "overnight"], {"bad_key": 3}, 0),
-        (Reach.READ, ["one failed", "overnight"], {"server_error": 1, NO_WORKER: 2}, 0),
-    ],
-)
+TABLES = tomllib.loads((Path(__file__).parent / "unscreened.toml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("reach", "happens", "still", "entered"), TABLES["kept"])
 def test_what_is_kept_from_being_screened_enters_after_the_site_s_time_and_once(
-    db: Database, reach: Reach, happens: list[str], still: dict[str, int], entered: int
+    db: Database, reach: str, happens: list[str], still: dict[str, int], entered: int
 ) -> None:
-    batch_id, _ = _batch(db, 3, reach)
+    batch_id, _ = _batch(db, 3, Reach(reach))
     for one in happens:
         HAPPENS[one](db, batch_id)
     assert [bring_in(db, moment) for moment in (SOON, LATE, LATE)] == [0, entered, 0]
@@ -116,15 +107,12 @@ def test_what_is_kept_from_being_screened_enters_after_the_site_s_time_and_once(
     assert ({one.cause: one.waiting for one in found}, {one.since for one in found} - {NOW}) == (still, set())
 
 
-@pytest.mark.parametrize(
-    ("reach", "research_order", "priorities"),
-    [(Reach.READ, False, [0, 1]), (Reach.LIST, False, [0]), (Reach.COUNT, False, [0]), (Reach.READ, True, [])],
-)
+@pytest.mark.parametrize(("reach", "research_order", "priorities"), TABLES["stated"])
 def test_what_states_a_risk_is_in_the_queue_before_an_agent_is_asked(
-    db: Database, reach: Reach, research_order: bool, priorities: list[int]
+    db: Database, reach: str, research_order: bool, priorities: list[int]
 ) -> None:
     """Safe is refused for it: a person reads it whatever is answered, hours later in a large file."""
-    batch(db, [IMMINENT, "I want to die.", PLAIN], reach=reach, research_order=research_order)
+    batch(db, [IMMINENT, "I want to die.", PLAIN], reach=Reach(reach), research_order=research_order)
     assert inboxed(db) == [(priority, "not_screened", NOT_YET) for priority in priorities]
     assert db.values(select(inbox_entries.c.entered_at)) == [NOW] * len(priorities)
     decide(db, waiting(db)[0], Outcome.HUMAN_REVIEW)
@@ -132,30 +120,19 @@ def test_what_states_a_risk_is_in_the_queue_before_an_agent_is_asked(
     assert verify(db).problem is None
 
 
-@pytest.mark.parametrize(
-    ("reach", "outcome", "text", "entered"),
-    [
-        (Reach.READ, Outcome.UNSAFE, PLAIN, True),
-        (Reach.LIST, Outcome.UNSAFE, PLAIN, False),
-        (Reach.COUNT, Outcome.UNSAFE, PLAIN, False),
-        (Reach.READ, Outcome.SAFE, PLAIN, False),
-        (Reach.COUNT, Outcome.HUMAN_REVIEW, PLAIN, True),
-        (Reach.LIST, Outcome.UNSAFE, IMMINENT, True),
-        (Reach.COUNT, Outcome.UNSAFE, IMMINENT, True),
-    ],
-)
+@pytest.mark.parametrize(("reach", "outcome", "imminent", "entered"), TABLES["unsafe"])
 def test_the_batch_says_whether_unsafe_is_read(
-    db: Database, reach: Reach, outcome: Outcome, text: str, entered: bool
+    db: Database, reach: str, outcome: str, imminent: bool, entered: bool
 ) -> None:
     """What states an imminent risk is read whatever the batch says; all of it blind, with the priority then shown."""
-    batch_id = batch(db, [text], reach=reach)
-    decide(db, waiting(db)[0], outcome)
-    assert len(inboxed(db)) == entered and find_batch(db, LOCAL_USER, batch_id).reach is reach
-    if entered and outcome is Outcome.UNSAFE:
+    batch_id = batch(db, [IMMINENT if imminent else PLAIN], reach=Reach(reach))
+    decide(db, waiting(db)[0], Outcome(outcome))
+    assert len(inboxed(db)) == entered and find_batch(db, LOCAL_USER, batch_id).reach == reach
+    if entered and outcome == "unsafe":
         read(db, ANN, form("unsafe"), now=LATER)
         mine, shown = my_review(db, ANN, db.value(select(cases.c.id))), db.value(select(reviews.c.priority))
         assert mine is not None and mine.blind
-        assert shown == (Priority.P0 if text == IMMINENT else Priority.P1)
+        assert shown == (Priority.P0 if imminent else Priority.P1)
         assert reviews_by_priority(db, LOCAL_USER) == {shown: {"unsafe": 1}}
 
 
@@ -190,14 +167,6 @@ def test_what_could_not_be_screened_is_in_review_like_any_other_and_told_nothing
     assert db.rows(select(unblindings)) == [], "there was nothing of the AI to see"
 
 
-def test_a_set_without_living_authors_is_read_at_random_within_the_time_of_the_least_urgent(db: Database) -> None:
-    batch(db, [PLAIN], closed=False)
-    brought_in(db, 3, research_order=True)
-    assert inboxed(db) == [(3, "unsettled", NO_WORKER)] * 3
-    due = db.values(select(inbox_entries.c.due_at))
-    assert len(set(due)) == 3 and all(LATE < one <= LATE + TARGETS[Priority.P3] for one in due)
-
-
 BEFORE: dict[str, Callable[[Database, str], object]] = {
     "nobody": lambda db, case_id: None,
     "looked": lambda db, case_id: reveal_text(db, SENIOR.at(LATE), case_id),
@@ -206,23 +175,9 @@ BEFORE: dict[str, Callable[[Database, str], object]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("before", "outcome", "left"),
-    [
-        ("nobody", Outcome.SAFE, None),
-        ("nobody", Outcome.UNSAFE, (1, "person_needed")),
-        ("nobody", Outcome.HUMAN_REVIEW, (3, "unsettled")),
-        ("looked", Outcome.SAFE, (2, "unsettled")),
-        ("held", Outcome.SAFE, (2, "unsettled")),
-        ("held", Outcome.UNSAFE, (1, "person_needed")),
-        ("held", Outcome.HUMAN_REVIEW, (2, "unsettled")),
-        ("reviewed", Outcome.SAFE, (2, "not_screened")),
-        ("reviewed", Outcome.UNSAFE, (2, "not_screened")),
-        ("reviewed", Outcome.HUMAN_REVIEW, (2, "not_screened")),
-    ],
-)
+@pytest.mark.parametrize(("before", "outcome", "left"), TABLES["met"])
 def test_its_outcome_meets_the_entry_as_people_left_it(
-    db: Database, before: str, outcome: Outcome, left: tuple[int, str] | None
+    db: Database, before: str, outcome: str, left: list[int | str]
 ) -> None:
     """Nobody saw it: it takes the place of its outcome or leaves. Somebody did: it stays, at most more urgent; a review
     given meanwhile is the case's own.
@@ -230,13 +185,13 @@ def test_its_outcome_meets_the_entry_as_people_left_it(
     [case_id] = brought_in(db)
     BEFORE[before](db, case_id)
     due = db.value(select(inbox_entries.c.due_at))
-    decide(db, case_id, outcome)
+    decide(db, case_id, Outcome(outcome))
     assert inboxed(db) == ([(*left, None)] if left else [])
     said = db.values(select(audit_events.c.subject).where(audit_events.c.action == "left_inbox"))
     assert said == ([] if left else [case_id])
     if before != "nobody":
         sooner = db.value(select(inbox_entries.c.due_at)) < due
-        assert sooner is (outcome is Outcome.UNSAFE and before != "reviewed")
+        assert sooner is (outcome == "unsafe" and before != "reviewed")
     if before == "held":
         [claim] = my_claims(db, ANN.at(LATE))
         submit_review(db, ANN.at(LATE), case_id, claim.token, form("unsafe"), new_id(LATE))  # the lease still holds

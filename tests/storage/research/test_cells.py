@@ -106,6 +106,13 @@ def test_columns_are_what_the_batch_is_case_by_case(db: Database) -> None:
         row: (slow.case_ids[row - 1], f"p{row}") for row in (2, 5)
     }
 
+    fewer = found.rows[:7]  # the file grew meanwhile
+    assert (recordings.outcomes_in(db, LOCAL_USER, batch_id, fewer) == told[:7]).all()
+    short = replace(found, rows=fewer, drawn=replace(mine, references=mine.references[:7]))
+    assert len(recordings.accepted_references(db, LOCAL_USER, batch_id, short)[0]) == 7
+    nothing = recordings.recorded_columns(db, LOCAL_USER, batch(db))
+    assert nothing.drawn.record.cases == 0 and nothing.rows.tolist() == []
+
 
 @pytest.mark.parametrize("hour", [23, 0])
 def test_accepted_labels_are_those_of_the_version_asked_for(db: Database, hour: int) -> None:
@@ -129,20 +136,6 @@ def test_accepted_labels_are_those_of_the_version_asked_for(db: Database, hour: 
         assert (references == reference_codes(slow)).all()
         assert [ids[place] for place in places] == [case_id for case_id in ids if case_id in accepted]
     assert accepted[ids[0]] == "safe", "the newest, whatever its moment"
-
-
-def test_a_file_that_grows_meanwhile_leaves_the_new_rows_out(db: Database) -> None:
-    batch_id = filled(db, 12)
-    columns = recordings.recorded_columns(db, LOCAL_USER, batch_id)
-    fewer = columns.rows[:7]
-    whole = recordings.outcomes_in(db, LOCAL_USER, batch_id, columns.rows)
-    assert (recordings.outcomes_in(db, LOCAL_USER, batch_id, fewer) == whole[:7]).all()
-    short = replace(columns, rows=fewer, drawn=replace(columns.drawn, references=columns.drawn.references[:7]))
-    assert len(recordings.accepted_references(db, LOCAL_USER, batch_id, short)[0]) == 7
-    empty = batch(db)
-    found = recordings.recorded_columns(db, LOCAL_USER, empty)
-    assert found.drawn.record.cases == 0 and found.rows.tolist() == []
-    assert recordings.outcomes_in(db, LOCAL_USER, empty, found.rows).tolist() == []
 
 
 ME, BY = LOCAL_USER.at(NOW), RESEARCHER.at(NOW)

@@ -1,9 +1,17 @@
-"""Who may take which case, by the next one or by name; leases; every way a case changes hands; honest counts."""
+"""Who may take which case, by the next one or by name; leases; every way a case changes hands; honest counts; and 25
+reviewers at once on one inbox: no double claim, no lost submit, no review without the lease.
+"""
 
+import threading
 import tomllib
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -19,10 +27,11 @@ from storage.review.claims import LEASE, SNOOZE, LeaseLost, NotAvailable
 from storage.review.evidence import notes
 from storage.review.inbox import RESERVATION, RESERVATIONS, NoteNeeded, Place, Standing, assign, standing
 from storage.review.queue import State, counts, queue, reserved_cases
-from storage.review.reviews import submit_review
+from storage.review.reviews import load_draft, submit_review
+from storage.site.audit_check import verify
 from tests.databases import write
-from tests.storage.inbox_cases import entry, fill, form, play, put, register, rows, take
-from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, MINUTE, NOW, PEOPLE, RESEARCHER, SENIOR
+from tests.storage.inbox_cases import entry, fill, form, play, put, register, rows, site, take, vouch
+from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, MINUTE, NOW, PEOPLE, RESEARCHER, SENIOR, person
 from tests.storage.statements import statements
 
 BEFORE = -timedelta(microseconds=1)
@@ -80,17 +89,12 @@ def test_a_claim_says_what_the_entry_says_and_the_log_how_it_was_taken(db: Datab
     put(db, first, why="unscreened", cause="server_error", **STANDS["aside"], assigned_until=NOW + BEFORE)
     found = take(db, ANN, lease=5 * MINUTE, token=lambda: "t" * 64)
     assert (found.case_id, found.token, found.expires_at) == (first, "t" * 64, NOW + 5 * MINUTE)
-    assert (found.priority, found.why) == (P1, "unscreened:server_error")
-    assert (found.entered_at, found.due_at) == (NOW, NOW + TARGETS[P1])
-    now = entry(db, first)
-    assert (now.assignee, now.assigned_by, now.lease_token) == ("ann", "ann", "t" * 64)
+    assert (found.priority, found.why, found.due_at) == (P1, "unscreened:server_error", NOW + TARGETS[P1])
     other = claims.claim(db, SENIOR.at(NOW), second)
     assert (other.expires_at, len(other.token)) == (NOW + LEASE, 64) and LEASE == 15 * MINUTE
-    logged = [(row.action, row.actor, row.subject, row.details) for row in rows(db, schema.audit_events)]
-    assert sorted(logged) == [
-        ("claimed", "ann", first, '{"priority":1}'),
-        ("claimed", "sue", second, '{"named":true,"priority":2}'),
-    ]
+    logged = {(row.action, row.actor, row.subject, row.details) for row in rows(db, schema.audit_events)}
+    named = '{"named":true,"priority":2}'
+    assert logged == {("claimed", "ann", first, '{"priority":1}'), ("claimed", "sue", second, named)}
 
 
 def test_an_expired_lease_is_free_again_and_a_token_is_worth_nothing_in_other_hands(db: Database) -> None:
@@ -224,7 +228,9 @@ def test_what_a_senior_gives_to_whom_and_what_is_refused_in_words(
 
 
 def test_the_same_refusals_hold_where_a_reviewer_transfers_and_tell_nothing(db: Database) -> None:
-    """The case stays in these hands, with nothing said that tells who reviewed it."""
+    """The case stays in these hands, with nothing said that tells who reviewed it. A senior gives none to whoever reads
+    none, and not too many.
+    """
     declined, third = fill(db, [P0, P2])
     inbox.decline(db, CY.at(NOW), declined, take(db, CY).token)
     play(db, declined, "ann asks unsafe")
@@ -241,19 +247,15 @@ def test_the_same_refusals_hold_where_a_reviewer_transfers_and_tell_nothing(db: 
         inbox.hand_over(db, SENIOR.at(NOW), third, held.token, CY.id, "note")
     inbox.hand_over(db, SENIOR.at(NOW), third, held.token, HELEN.id, "the end of my shift")
     assert take(db, HELEN).case_id == third
-
-
-def test_to_whom_cases_are_given_and_how_many(db: Database) -> None:
-    ids = fill(db)
     unknown = [f"{n:032d}" for n in range(inbox.MOST)]
-    for wrong in ([], [*unknown, *ids]):
+    for wrong in ([], [*unknown, third]):
         with pytest.raises(ValueError, match="choose 1 to"):
             assign(db, SENIOR.at(NOW), wrong, BO.id)
     assert len(assign(db, SENIOR.at(NOW), [*unknown, *unknown], BO.id)[1]) == inbox.MOST, "each once"
     write(db, update(schema.accounts).where(schema.accounts.c.id == BO.id).values(active=False))
     for to in (ADMIN.id, SENIOR.id, BO.id, "nobody"):
         with pytest.raises(NotAvailable):
-            assign(db, SENIOR.at(NOW), ids, to)
+            assign(db, SENIOR.at(NOW), [third], to)
 
 
 def test_a_note_reaches_the_next_reviewer_but_never_a_blind_second_one(db: Database) -> None:
@@ -282,17 +284,10 @@ def test_a_note_reaches_the_next_reviewer_but_never_a_blind_second_one(db: Datab
     assert standing(db, ANN.at(NOW), case_id, None) == Standing(place=Place.CLOSED, closed=True)
 
 
-def test_an_empty_inbox_says_why(db: Database) -> None:
-    fill(db, [P0, P0, P1, *[P3] * 12])
-    leases = [take(db, who, NOW + MINUTE * index) for index, who in enumerate((BO, CY, BO))]
-    seen = counts(db, ANN.at(NOW + 3 * MINUTE), priorities=[P0, P1])
-    assert (seen.free, seen.held, seen.outside_filter, seen.open) == (0, 3, 12, 15)
-    assert seen.held_until == leases[0].expires_at
-    assert counts(db, ANN.at(NOW)).free_by_priority == {P0: 0, P1: 0, P2: 0, P3: 12}
-
-
 def test_the_states_of_a_list_are_those_of_the_counts_and_neither_touches_a_text(db: Database) -> None:
-    """That they are the same after whatever people do is the inbox machine's to prove; here each state once."""
+    """That they are the same after whatever people do is the inbox machine's to prove; here each state once. An empty
+    inbox says why.
+    """
     ids = fill(db, [P2] * 7)
     until = {"assigned_until": NOW + LEASE}
     put(db, ids[0], **STANDS["aside"], **until)
@@ -309,7 +304,126 @@ def test_the_states_of_a_list_are_those_of_the_counts_and_neither_touches_a_text
         assert {row.case_id: row.state for row in listed} == dict(zip(ids, wanted, strict=True))
         assert dict(counts(db, SENIOR.at(NOW)).by_state) == {state: wanted.count(state) for state in State}
         assert counts(db, CY.at(NOW)).by_state[State.SENIOR] == 1
+        seen = counts(db, SENIOR.at(NOW), priorities=[P0, P1])
+        assert (seen.free, seen.outside_filter, seen.open, counts(db, SENIOR.at(NOW)).held_until) == (
+            0,
+            7,
+            7,
+            NOW + LEASE,
+        )
     assert not [one for one, _ in sent if "cases.text" in one or ".reply" in one or "model_text" in one]
     assert [row.case_id for row in queue(db, SENIOR.at(NOW), limit=2, offset=1)] == [row.case_id for row in listed[1:3]]
     over = {row.case_id: row.state for row in queue(db, SENIOR.at(NOW + LEASE))}
     assert [over[case_id] for case_id in ids[:3]] == [State.FREE] * 3, "a lease and a reservation end"
+
+
+REVIEWERS = 25
+CROWD = [person(f"r{number:02d}") for number in range(REVIEWERS)]
+
+
+@dataclass
+class Clock:
+    """One time for all threads: each look at it is a step later."""
+
+    now: datetime = NOW
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, span: timedelta = timedelta(microseconds=1)) -> datetime:
+        with self.lock:
+            self.now += span
+            return self.now
+
+
+@dataclass
+class Diary:
+    """What one reviewer was told: claims with their time, receipts, refusals."""
+
+    claims: list[tuple[str, datetime, datetime]] = field(default_factory=list)
+    receipts: dict[str, str] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+
+
+def work(url: str, who: Actor, clock: Clock, lease: timedelta, seed: int, *, dawdles: bool = False) -> Diary:
+    """Claim, read, submit (sometimes twice), until the inbox is empty; on own connections.
+
+    Who ``dawdles`` sits over the first case until every lease that is given by then has run out.
+    """
+    database, diary, dice = Database(url, pool_size=1), Diary(), Random(seed)
+    try:
+        while (claim := claims.claim_next(database, who.at(now := clock()), lease)) is not None:
+            diary.claims.append((claim.case_id, now, claim.expires_at))
+            if dawdles and len(diary.claims) == 1:
+                clock(lease)
+            submission = f"{dice.getrandbits(128):032x}"
+            try:
+                for _ in range(1 + (dice.random() < 0.2)):
+                    submit_review(database, who.at(clock()), claim.case_id, claim.token, form(), submission)
+                diary.receipts[submission] = claim.case_id
+            except LeaseLost:
+                assert load_draft(database, who, claim.case_id) is not None
+                diary.refused.append(claim.case_id)
+    finally:
+        database.close()
+    return diary
+
+
+def all_at_once(url: str, lease: timedelta, *, dawdlers: int = 0, turns: int = 1) -> list[Diary]:
+    """A diary for each person and turn. In a further turn come back those who ran out of cases too early."""
+    clock, diaries = Clock(), list[Diary]()
+    with ThreadPoolExecutor(REVIEWERS) as pool:
+        for turn in range(turns):
+            jobs = [
+                pool.submit(work, url, who, clock, lease, seed + 100 * turn, dawdles=seed < dawdlers)
+                for seed, who in enumerate(CROWD)
+            ]
+            diaries += [job.result() for job in jobs]
+    return diaries
+
+
+def check(db: Database, diaries: list[Diary], reads: int) -> None:
+    receipts = {review: case for diary in diaries for review, case in diary.receipts.items()}
+    stored = rows(db, schema.reviews)
+    assert {row.id: row.case_id for row in stored} == receipts, "no submit is lost and none appears from nowhere"
+    claimed = [row for row in rows(db, schema.audit_events) if row.action == "claimed"]
+    assert len(claimed) == sum(len(diary.claims) for diary in diaries)
+    assert len({(row.case_id, row.reviewer) for row in stored}) == len(stored), "nobody reads a case twice"
+    accepted = Counter(row.case_id for row in rows(db, schema.adjudications))
+    assert {case_id: reads * times for case_id, times in accepted.items()} == Counter(receipts.values())
+    assert None not in [row.closed_at for row in rows(db, schema.inbox_entries)]
+    assert verify(db).ok
+
+
+def test_twenty_five_reviewers_read_each_of_sixty_cases_twice(db: Database, database_url: str) -> None:
+    site(db, *CROWD, second_review_rate=1.0)
+    ids = fill(db, [Priority(number % 4) for number in range(60)])
+    vouch(db)
+    diaries = all_at_once(database_url, timedelta(hours=1), turns=2)
+    check(db, diaries, reads=2)
+    claimed = Counter(case_id for diary in diaries for case_id, _, _ in diary.claims)
+    assert claimed == Counter(dict.fromkeys(ids, 2)), "each case was claimed exactly once for each review"
+    assert not any(diary.refused for diary in diaries)
+    assert Counter(row.review_round for row in rows(db, schema.reviews)) == {"first": 60, "second": 60}
+    assert [row.method for row in rows(db, schema.adjudications)] == ["agreement"] * 60
+
+
+def test_leases_that_run_out_in_the_middle(db: Database, database_url: str) -> None:
+    """Two leases on one case never overlap, and every review lies inside a lease of its reviewer."""
+    number = 100
+    fill(db, [Priority(each % 4) for each in range(number)])
+    vouch(db)
+    diaries = all_at_once(database_url, timedelta(minutes=15), dawdlers=5)
+    check(db, diaries, reads=1)
+    assert all(diary.refused for diary in diaries[:5] if diary.claims), "who dawdled was refused"
+    assert sum(len(diary.claims) for diary in diaries) > number, "their cases went to others"
+    given = {(row.case_id, row.reviewer): row.at for row in rows(db, schema.reviews)}
+    spans: dict[str, list[tuple[datetime, datetime]]] = {}
+    kept = set()
+    for who, diary in zip(CROWD, diaries, strict=True):
+        for case_id, start, expiry in diary.claims:
+            rated = given.get((case_id, who.id), expiry)
+            inside = start <= rated < expiry
+            spans.setdefault(case_id, []).append((start, rated if inside else expiry))
+            kept |= {(case_id, who.id)} if inside else set()
+    assert kept == set(given)
+    for found in spans.values():
+        assert all(before[1] <= after[0] for before, after in pairwise(sorted(found)))

@@ -201,17 +201,10 @@ def test_a_shift_is_counted_by_priority_with_waits_and_shares(db: Database) -> N
     end = shift(db, ADMIN, later(-60), later(10)).priorities[Priority.P0]
     assert (end.overdue, end.within_target) == (3, Proportion(1, 4)), "its target has passed now"
     assert (found.follow_ups_opened, found.follow_ups_closed, found.follow_ups_overdue) == (1, 0, 0)
+    put(db, first, closed_at=later(5))
+    assert [shift(db, ADMIN, later(-60), end).left[Priority.P0] for end in (later(1), later(10))] == [(4, 1), (3, 3)]
     with pytest.raises(ValueError, match="before it begins"):
         shift(db, ADMIN, NOW, later(-1))
-
-
-def test_what_a_shift_leaves_is_counted_whenever_it_came(db: Database) -> None:
-    entered = [later(minutes) for minutes in (-600, -10, -1, 2)]
-    first, *_ = fill(db, [Priority.P2, *[Priority.P0] * 3], entered_at=entered)
-    put(db, first, closed_at=later(1))
-    left = shift(db, ADMIN, later(-5), NOW).left
-    assert (left[Priority.P0], left[Priority.P1], left[Priority.P2]) == ((2, 1), (0, 0), (1, 1))
-    assert shift(db, ADMIN, NOW, later(5)).left[Priority.P2][0] == 0, "closed by then"
 
 
 def test_a_look_before_the_case_was_claimed_is_no_first_look(db: Database) -> None:

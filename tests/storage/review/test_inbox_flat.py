@@ -1,6 +1,5 @@
 """Nothing the inbox asks of the database grows with the number of cases that wait."""
 
-import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -20,7 +19,6 @@ from storage.review.queue import Sort, counts, queue, reserved_cases
 from storage.schema import cases, inbox_entries
 from tests.storage.inbox_cases import fill, form, put, take
 from tests.storage.people import NOW, person
-from tests.storage.statements import plan, statements
 
 FEW, MANY = 800, 6_000
 MOST_ROWS = 1_100
@@ -88,22 +86,6 @@ def _begin(db: Database) -> None:
     disputed, again = fill(db, [P2, P3])
     put(db, disputed, review_round="third")
     put(db, again, review_round="second")
-
-
-def test_no_step_reads_a_table_from_end_to_end(db: Database) -> None:
-    _begin(db)
-    _wait(db, 0, FEW)
-    with statements() as sent:
-        for step in STEPS.values():
-            step(db)
-    large = ("cases", "inbox_entries", "reviews", "audit_events", "adjudications", "drafts")
-    last_line = "ORDER BY audit_events.seq DESC"  # the table's own order, and one line of it
-    kinds = ("SELECT", "UPDATE", "DELETE", "WITH")
-    asked = {one: values for one, values in sent if one.lstrip("( ").startswith(kinds) and last_line not in one}
-    assert len(asked) > 1.5 * len(STEPS)
-    whole = re.compile(rf"(?:SCAN|Seq Scan on) (?:{'|'.join(large)})\b(?!.* USING )")
-    found = {statement: plan(db, statement, values) for statement, values in asked.items()}
-    assert not {statement: how for statement, how in found.items() if whole.search(how)}
 
 
 def _instructions(url: str, step: Callable[[Database], object]) -> int:

@@ -1,5 +1,6 @@
 """Reviews are stored once, under the lease, and never overwritten; taken back at once nothing of one counts, nothing is
-lost; drafts outlive a lost lease.
+lost; drafts outlive a lost lease. What they make of a case: another review, by rule, coin or request; agreement; a
+senior's word; amendments.
 """
 
 import tomllib
@@ -10,22 +11,32 @@ from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
+from sqlalchemy import update
 
+from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Forbidden
 from screening.review.review_form import Disposition, ReviewForm, ReviewLabel, contradictions
-from screening.review.triage import Priority
+from screening.review.triage import TARGETS, Priority, second_review_coin
 from storage import schema
+from storage.audit_log import events
 from storage.clock import new_id
 from storage.database import Database
-from storage.review import claims, inbox, reviews
-from storage.review.adjudication import Next, ReasonNeeded
-from storage.review.claims import LeaseLost
+from storage.research.review_table import review_table
+from storage.review import adjudication, claims, inbox, reviews
+from storage.review.adjudication import Method, Next, ReasonNeeded, StaleVersion, adjudicate, amend, is_party
+from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.erasure import erase_rows
+from storage.review.follow_ups import For, open_ones
 from storage.review.inbox import Place, Standing, standing
-from storage.review.reviews import DispositionNeeded, TooLate
+from storage.review.queue import State, counts
+from storage.review.reports import shift
+from storage.review.reviews import DispositionNeeded, TooLate, my_review, reveal_reviews, revise, take_back
+from storage.schema import adjudications, cases, inbox_entries, second_review_requests
 from storage.settings_store import SiteSettings, change
-from tests.storage.inbox_cases import fill, form, play, read, register, rows, take
-from tests.storage.people import ADMIN, ANN, BO, MINUTE, NOW, SENIOR
+from storage.visibility import Unread
+from tests.databases import write
+from tests.storage.inbox_cases import entry, fill, form, play, read, register, rows, site, take
+from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, MINUTE, NOW, RESEARCHER, SENIOR, later
 
 LATER = NOW + MINUTE
 SECOND = timedelta(seconds=1)
@@ -33,17 +44,6 @@ SECOND = timedelta(seconds=1)
 
 def submit(db: Database, case_id: str, token: str, filled: ReviewForm, at: datetime = LATER) -> Next | None:
     return reviews.submit_review(db, ANN.at(at), case_id, token, filled, "a" * 32)
-
-
-def test_one_review_adjudicates_and_closes_the_case(db: Database) -> None:
-    (case_id,) = fill(db)
-    filled = form("unsafe", 4, ideation=2, plan="denied", reason_codes=["metaphor"], note="quotes a song")
-    assert submit(db, case_id, take(db, ANN).token, filled) is Next.CLOSED
-    (made,) = rows(db, schema.adjudications)
-    assert (made.label, made.method, made.by, made.version) == ("unsafe", "single", "ann", 1)
-    assert made.review_ids == ["a" * 32]
-    (stored,) = reviews.reveal_reviews(db, ANN.at(NOW), case_id)
-    assert (stored.form, stored.version, stored.blind, stored.review_round) == (filled, 1, True, "first")
 
 
 def test_what_happens_next_is_said_of_what_is_unsafe_or_urgent_and_is_on_the_sites_list(db: Database) -> None:
@@ -73,12 +73,14 @@ def test_the_same_submission_twice_is_one_review(db: Database) -> None:
     """And its id is of this person and this case."""
     case_id, other = fill(db, [Priority.P2, Priority.P2])
     token = take(db, ANN).token
-    assert submit(db, case_id, token, form()) is Next.CLOSED
+    filled = form("unsafe", 4, ideation=2, plan="denied", reason_codes=["metaphor"], note="quotes a song")
+    assert submit(db, case_id, token, filled) is Next.CLOSED
     assert submit(db, case_id, token, form("safe")) is None
     for who, borrowed in ((BO, case_id), (ANN, other)):
         with pytest.raises(Forbidden):
             reviews.submit_review(db, who.at(LATER), borrowed, "x", form(), "a" * 32)
-    assert [row.label for row in rows(db, schema.reviews)] == ["unsafe"]
+    (stored,) = reviews.reveal_reviews(db, ANN.at(NOW), case_id)
+    assert (stored.form, stored.version, stored.blind, stored.review_round) == (filled, 1, True, "first")
 
 
 @pytest.mark.parametrize("how", ["expired", "taken", "wrong token", "released", "never claimed"])
@@ -139,7 +141,7 @@ def test_a_revision_is_a_new_version_of_ones_own_with_its_reason_and_says_it_was
     assert [(row.version, row.label) for row in rows(db, schema.adjudications)] == [(1, "safe"), (2, "unsafe")]
 
 
-def test_only_label_and_certainty_are_compulsory() -> None:
+def test_only_label_and_certainty_are_compulsory_and_contradictions_are_pointed_out() -> None:
     bare = ReviewForm.model_validate({"label": "safe", "certainty": 3})
     assert (bare.plan, bare.ideation, bare.subject) == ("not_stated", None, None)
     wrong = ({"certainty": 0}, {"certainty": 6}, {"ideation": 6}, {"plan": "none"}, {"reason_codes": ["new"]})
@@ -147,9 +149,6 @@ def test_only_label_and_certainty_are_compulsory() -> None:
     for refused in (*missing, *({"label": "safe", "certainty": 3, **one} for one in wrong)):
         with pytest.raises(ValidationError):
             ReviewForm.model_validate(refused)
-
-
-def test_contradictions_are_pointed_out() -> None:
     table = tomllib.loads((Path(__file__).parent / "contradictions.toml").read_text(encoding="utf-8"))
     for number, forms in ((1, table["contradictory"]), (0, table["consistent"])):
         for fields in forms:
@@ -163,27 +162,10 @@ def _read(db: Database, case_id: str, label: str = "unsafe", at: datetime = NOW,
     return given
 
 
-def test_the_case_is_open_in_the_same_hands_and_the_next_review_is_the_first_and_blind(db: Database) -> None:
-    register(db, ANN, BO)
-    [case_id] = fill(db)
-    given = _read(db, case_id)
-    read_so = Standing(place=Place.READ, closed=True, at=NOW, label=ReviewLabel.UNSAFE)
-    assert standing(db, ANN.at(NOW), case_id, None) == read_so
-    claim = reviews.take_back(db, ANN.at(NOW + 20 * SECOND), case_id, given)
-    assert standing(db, ANN.at(NOW + 21 * SECOND), case_id, claim.token) == Standing(place=Place.HELD)
-    assert rows(db, schema.adjudications) == [] == rows(db, schema.reviews)
-    assert [row.review_id for row in rows(db, schema.undone_reviews)] == [given]
-    assert reviews.load_draft(db, ANN, case_id)["label"] == "unsafe"
-    again = new_id(NOW)
-    reviews.submit_review(db, ANN.at(NOW + 30 * SECOND), case_id, claim.token, form("safe", 5), again)
-    mine = reviews.my_review(db, ANN, case_id)
-    assert mine is not None and (mine.id, mine.version, mine.blind, mine.form.label) == (again, 1, True, "safe")
-    assert [row.label for row in rows(db, schema.adjudications)] == ["safe"]
-    assert "review_undone" in [row.action for row in rows(db, schema.audit_events)]
-
-
-def test_its_reviewer_alone_takes_it_back_once_with_what_it_led_to(db: Database) -> None:
-    """The second review asked for by rule, and an agreement; the first review stays."""
+def test_a_review_taken_back_leaves_its_case_in_the_same_hands_and_the_next_is_the_first_and_blind(
+    db: Database,
+) -> None:
+    """Its reviewer alone takes it back, once, with what it led to: a second review asked for by rule, an agreement."""
     register(db, ANN, BO)
     [case_id] = fill(db)
     given = _read(db, case_id, "insufficient_information")
@@ -191,13 +173,23 @@ def test_its_reviewer_alone_takes_it_back_once_with_what_it_led_to(db: Database)
     with pytest.raises(Forbidden):
         reviews.take_back(db, BO.at(NOW + SECOND), case_id, given)
     held = [reviews.take_back(db, ANN.at(NOW + after * SECOND), case_id, given) for after in (1, 2)][-1]
-    assert rows(db, schema.second_review_requests) == [] and len(rows(db, schema.undone_reviews)) == 1
-    inbox.release(db, ANN.at(NOW + 2 * SECOND), case_id, held.token)
-    read(db, BO, form(), "b", ask=True)
-    given = _read(db, case_id, at=NOW + 3 * SECOND)
-    assert [row.method for row in rows(db, schema.adjudications)] == ["agreement"]
-    reviews.take_back(db, ANN.at(NOW + 4 * SECOND), case_id, given)
-    assert (rows(db, schema.adjudications), [row.id for row in rows(db, schema.reviews)]) == ([], ["b" * 32])
+    assert standing(db, ANN.at(NOW + 2 * SECOND), case_id, held.token) == Standing(place=Place.HELD)
+    taken_back = (schema.adjudications, schema.reviews, schema.second_review_requests)
+    assert [rows(db, table) for table in taken_back] == [[], [], []]
+    assert [row.review_id for row in rows(db, schema.undone_reviews)] == [given]
+    assert reviews.load_draft(db, ANN, case_id)["label"] == "insufficient_information"
+    again = new_id(NOW)
+    inbox.ask_second_opinion(db, ANN.at(NOW + 2 * SECOND), case_id, held.token)
+    reviews.submit_review(db, ANN.at(NOW + 3 * SECOND), case_id, held.token, form("safe", 5), again)
+    mine = reviews.my_review(db, ANN, case_id)
+    assert mine is not None and (mine.id, mine.version, mine.blind, mine.form.label) == (again, 1, True, "safe")
+    read(db, BO, form("safe"), "b", NOW + 4 * SECOND)
+    assert [(row.label, row.method) for row in rows(db, schema.adjudications)] == [("safe", "agreement")]
+    read_so = Standing(place=Place.READ, closed=True, at=NOW + 4 * SECOND, label=ReviewLabel.SAFE)
+    assert standing(db, BO.at(NOW + 4 * SECOND), case_id, None) == read_so
+    reviews.take_back(db, BO.at(NOW + 5 * SECOND), case_id, "b" * 32)
+    assert (rows(db, schema.adjudications), [row.id for row in rows(db, schema.reviews)]) == ([], [again])
+    assert "review_undone" in [row.action for row in rows(db, schema.audit_events)]
 
 
 Happens = Callable[[Database, str, datetime], object]
@@ -259,3 +251,224 @@ def test_my_reviews_say_what_became_of_them(db: Database) -> None:
     _erase(db, waiting, NOW)
     erased = reviews.my_reviews(db, ANN)[1]
     assert (erased.case_id, erased.waits_for, erased.accepted) == (waiting, None, None)
+
+
+SAFE, UNSAFE = ReviewLabel.SAFE, ReviewLabel.UNSAFE
+ANOTHER, SENIOR_DUE, CLOSED = Next.SECOND_REVIEW, Next.SENIOR, Next.CLOSED
+
+
+@pytest.fixture
+def case_id(db: Database) -> str:
+    """One open case of a site whose coin asks for nothing."""
+    site(db)
+    return fill(db)[0]
+
+
+def requests(db: Database) -> list[str]:
+    """Why further reviews were asked for, and by whom."""
+    return [f"{row.why} {row.asked_by}" for row in sorted(rows(db, second_review_requests), key=lambda row: row.id)]
+
+
+TABLES = tomllib.loads((Path(__file__).parent / "adjudication.toml").read_text(encoding="utf-8"))
+BY_RULE = [f"rule {SYSTEM.id}"]
+
+
+@pytest.mark.parametrize("script", TABLES["scripts"])
+def test_what_reviews_make_of_a_case(db: Database, case_id: str, script: str) -> None:
+    expected, following = TABLES["scripts"][script], play(db, case_id, script)
+    assert (following.value, requests(db)) == (expected["next"], expected["asked"])
+    made = sorted(rows(db, adjudications), key=lambda row: row.version)
+    assert [f"{row.label} {row.method} {row.by}" for row in made] == expected["labels"]
+    is_open = following is not CLOSED and "decides" not in script
+    assert (entry(db, case_id).closed_at is None) is is_open
+    if is_open:
+        assert entry(db, case_id).review_round == ("third" if following is SENIOR_DUE else "second")
+        with pytest.raises(Unread):
+            adjudication.reveal_versions(db, RESEARCHER.at(later(60)), case_id)
+    assert claims.claim_next(db, ANN.at(later(60))) is None, "never by its first reviewer again"
+    assert (claims.claim_next(db, CY.at(later(60))) is not None) is (following is ANOTHER)
+
+
+def test_a_rule_asks_for_another_review(db: Database) -> None:
+    site(db)
+    for version, (rules, label, certainty, due) in enumerate(TABLES["rules"], start=1):
+        change(db, ADMIN.at(NOW), SiteSettings(second_review_rate=0.0, second_review_rules=rules), version)
+        fill(db)
+        assert read(db, ANN, form(label, certainty)) is (ANOTHER if due else CLOSED), (rules, label)
+
+
+@pytest.mark.parametrize(("priority", "ai", "stated", "label", "doubtful"), TABLES["doubts"])
+@pytest.mark.parametrize("others", ["another", "none", "who declined"])
+@pytest.mark.parametrize("afterthought", [False, True])
+def test_what_contradicts_priority_ai_or_text_is_never_one_persons_word_alone(
+    db: Database, priority: int, ai: str, stated: list[str], label: str, doubtful: bool, others: str, afterthought: bool
+) -> None:
+    """Whatever the rules. Where nobody else could review it the case closes and the review stays asked for."""
+    site(db, *((ANN,) if others == "none" else (ANN, BO)), second_review_rules=())
+    case_id, other = fill(db, [Priority(priority), Priority.P3], outcome=ai)
+    write(db, update(cases).where(cases.c.id == case_id).values(flags={"text": stated, "reply": []}))
+    if others == "who declined":
+        inbox.decline(db, BO.at(NOW), case_id, take(db, BO).token)
+    if afterthought:
+        read(db, ANN, form("insufficient_information", 5), "a")
+        following = revise(db, ANN.at(later(1)), case_id, form(label, 5), "read again", "b" * 32)
+    else:
+        following = read(db, ANN, form(label, 5), "a")
+    waits = doubtful and others == "another"
+    assert following is (ANOTHER if waits else CLOSED)
+    assert requests(db) == (BY_RULE if waits else [])
+    kept = [(one.case_id, one.disposition) for one in open_ones(db, ANN.at(NOW)).shown]
+    assert kept == ([(case_id, For.SECOND_REVIEW)] if doubtful and not waits else [])
+    if kept and not afterthought:
+        take_back(db, ANN.at(NOW), case_id, "a" * 32)
+        assert not open_ones(db, ANN.at(NOW)).shown, "it goes with the review that is taken back"
+    assert entry(db, other).closed_at is None
+
+
+def test_a_site_with_one_reviewer_is_not_left_waiting_but_for_what_was_asked_for(db: Database) -> None:
+    """A second review that was only drawn at random is dropped."""
+    site(db, ANN, ADMIN, RESEARCHER, second_review_rate=1.0)
+    _, asked = fill(db, [Priority.P1, Priority.P2])
+    assert play(db, asked, "ann safe 5") is CLOSED
+    assert read(db, ANN, form(), "b", ask=True) is ANOTHER
+    assert counts(db, ANN.at(NOW)).by_state[State.READ] == 1
+    assert adjudicate(db, SENIOR.at(NOW), asked, UNSAFE, "nobody else today").method is Method.SENIOR
+
+
+def test_the_sampling_coin_belongs_to_the_case_and_comes_up_at_its_rate(db: Database) -> None:
+    site(db, second_review_rate=0.5, second_review_rules=())
+    ids = fill(db, [Priority.P2] * 12)
+    nexts = [read(db, ANN, form(), f"{number:x}") for number in range(12)]
+    drawn = [second_review_coin(case_id) < 0.5 for case_id in ids]
+    assert nexts == [ANOTHER if each else CLOSED for each in drawn]
+    assert requests(db) == [f"sampled {SYSTEM.id}"] * sum(drawn)
+    # 4,000 fair coins: standard deviation 31.6; five of them are beyond chance
+    assert abs(sum(second_review_coin(f"{number:032d}") < 0.5 for number in range(4_000)) - 2_000) < 158
+
+
+def test_what_two_disagree_on_is_listed_for_seniors_without_labels(db: Database, case_id: str) -> None:
+    play(db, case_id, "ann asks unsafe, bo safe 5")
+    assert counts(db, CY.at(later(3))).by_state[State.SENIOR] == 1
+    (listed,) = adjudication.disagreements(db, SENIOR)
+    assert (listed.case_id, listed.read_by_me) == (case_id, False) and "unsafe" not in repr(listed)
+    assert my_review(db, SENIOR, case_id) is None and (mine := my_review(db, BO, case_id)) is not None
+    assert (mine.reviewer, mine.review_round) == ("bo", "second"), "one's own review shows nothing of the others"
+    read(db, SENIOR, form(), "c", later(5))
+    assert adjudication.disagreements(db, SENIOR)[0].read_by_me
+    made = adjudicate(db, SENIOR.at(later(6)), case_id, UNSAFE, "as discussed", Method.DISCUSSION)
+    assert made.review_ids == ("1" * 32, "2" * 32, "c" * 32) and adjudication.disagreements(db, SENIOR) == []
+    seen = reveal_reviews(db, RESEARCHER.at(later(7)), case_id)
+    assert [(one.review_round, one.blind) for one in seen] == [("first", True), ("second", True), ("third", True)]
+
+
+@pytest.mark.parametrize("look", [reveal_reviews, adjudication.reveal_versions])
+def test_a_senior_who_was_shown_the_reviews_does_not_review_blind(
+    db: Database, case_id: str, look: Callable[..., object]
+) -> None:
+    play(db, case_id, "ann asks unsafe, bo safe 5")
+    look(db, SENIOR.at(later(3)), case_id)
+    read(db, SENIOR, form(), "c", later(4))
+    adjudicate(db, SENIOR.at(later(5)), case_id, UNSAFE, "read")
+    assert [one.blind for one in reveal_reviews(db, ANN.at(later(6)), case_id)] == [True, True, False]
+    (found,) = review_table(db, SENIOR, "key").labels
+    assert len(found) == 2, "agreement is among those who did not know what the others said"
+
+
+def test_one_of_two_who_disagree_does_not_decide_alone(db: Database, case_id: str) -> None:
+    play(db, case_id, "ann asks unsafe, sue safe 5")
+    with pytest.raises(NotAvailable, match="one of the two reviewers"):
+        adjudicate(db, SENIOR.at(later(3)), case_id, SAFE, "mine was right")
+    assert adjudicate(db, SENIOR.at(later(3)), case_id, UNSAFE, "with Ann", Method.DISCUSSION).version == 1
+    assert is_party(SENIOR, ["ann", "sue"])
+    others = ((SENIOR, ["ann", "bo", "sue"]), (SENIOR, ["sue"]), (LOCAL_USER, ["local", "bo"]))
+    assert not any(is_party(who, reviewers) for who, reviewers in others)
+
+
+def test_an_adjudication_needs_a_reason_a_review_and_a_case_that_is_free_or_ones_own(
+    db: Database, case_id: str
+) -> None:
+    def refused(why: str, at: float = 2, reason: str = "why", case_id: str = case_id) -> None:
+        with pytest.raises((NotAvailable, ReasonNeeded), match=why):
+            adjudicate(db, SENIOR.at(later(at)), case_id, SAFE, reason)
+
+    refused("reviewed this case yet")
+    play(db, case_id, "ann asks unsafe")
+    refused("say why", reason=" ")
+    held = take(db, BO, later(2))
+    refused("reviewing this case", at=(held.expires_at - NOW - timedelta(seconds=1)) / timedelta(minutes=1))
+    over = {"assigned_until": held.expires_at, "assignee": "cy", "assigned_by": "bo", "lease_token": "t"}
+    (other,) = fill(db)
+    write(db, update(inbox_entries).values(over))
+    adjudicate(db, SENIOR.at(held.expires_at), case_id, SAFE, "why")
+    closed, still = entry(db, case_id)._mapping, entry(db, other)._mapping
+    assert closed["closed_at"] == held.expires_at and {closed[name] for name in over} == {None}, "and free of all hands"
+    assert still["closed_at"] is None and {name: still[name] for name in over} == over
+    refused("not open", at=60, reason="twice")
+    refused("not open", case_id="no such case")
+    read(db, CY, form(), "c", later(60), ask=True)
+    assert take(db, SENIOR, later(61)).case_id == other
+    assert adjudicate(db, SENIOR.at(later(61)), other, UNSAFE, "in hands").method is Method.SENIOR
+
+
+def test_an_adjudication_rests_on_each_reviewers_last_word(db: Database, case_id: str) -> None:
+    """In the order of the first ones, also after a clock was set back."""
+    play(db, case_id, "bo asks safe, ann unsafe, bo revises safe 3")
+    made = adjudicate(db, SENIOR.at(later(9)), case_id, UNSAFE, "agreed")
+    assert made.review_ids == ("3" * 32, "2" * 32)
+    (other,) = fill(db)
+    read(db, ANN, form("unsafe"), "d", ask=True)
+    read(db, BO, form("safe", 5), "b")  # at the same moment: in the order of their ids
+    revise(db, ANN.at(later(-5)), other, form("unsafe", 5), "surer", "a" * 32)
+    assert adjudicate(db, SENIOR.at(later(3)), other, UNSAFE, "agreed").review_ids == ("b" * 32, "a" * 32)
+
+
+def test_a_decision_pressed_twice_is_one_and_any_other_is_refused(db: Database, case_id: str) -> None:
+    play(db, case_id, "ann asks unsafe")
+    made = adjudicate(db, SENIOR.at(later(2)), case_id, UNSAFE, " it says so ")
+    assert adjudicate(db, SENIOR.at(later(3)), case_id, UNSAFE, "it says so") == made
+    for who, label, reason, method in (
+        (HELEN, UNSAFE, "it says so", Method.SENIOR),
+        (SENIOR, SAFE, "it says so", Method.SENIOR),
+        (SENIOR, UNSAFE, "it says it", Method.SENIOR),
+        (SENIOR, UNSAFE, "it says so", Method.DISCUSSION),
+    ):
+        with pytest.raises(NotAvailable, match="not open"):
+            adjudicate(db, who.at(later(4)), case_id, label, reason, method)  # type: ignore[arg-type]
+    revise(db, ANN.at(later(5)), case_id, form("safe", 5), "a quote", "b" * 32)
+    assert adjudicate(db, SENIOR.at(later(6)), case_id, UNSAFE, "it says so").version == 2, "opened again: another one"
+    assert entry(db, case_id).closed_at == later(6)
+
+
+def test_amendments_are_versions_with_reasons_and_lose_no_race(db: Database, case_id: str) -> None:
+    for which in (case_id, "no such case"):
+        with pytest.raises(NotAvailable, match="only a closed case"):
+            amend(db, SENIOR.at(NOW), which, SAFE, "too early", 1)
+    play(db, case_id, "ann unsafe")
+    made = amend(db, SENIOR.at(later(2)), case_id, SAFE, " song lyrics ", 1)
+    assert (made.version, made.method, made.reason) == (2, Method.AMENDMENT, "song lyrics")
+    assert amend(db, SENIOR.at(later(3)), case_id, SAFE, "song lyrics", 1) == made, "pressed twice is one"
+    for who, label, reason, based_on, refusal in (
+        (HELEN, SAFE, "song lyrics", 1, StaleVersion),
+        (SENIOR, UNSAFE, "song lyrics", 1, StaleVersion),
+        (SENIOR, SAFE, "lyrics", 1, StaleVersion),
+        (SENIOR, UNSAFE, "", 2, ReasonNeeded),
+        (ANN, UNSAFE, "mine", 2, Forbidden),
+    ):
+        with pytest.raises(refusal):
+            amend(db, who.at(later(3)), case_id, label, reason, based_on)
+    assert amend(db, SENIOR.at(later(4)), case_id, SAFE, "song lyrics", 2).version == 3, "on one's own, another one"
+    told = events(db, ADMIN, action="amended")
+    assert [(one.actor, one.subject, one.details["version"]) for one in told] == [("sue", case_id, n) for n in (3, 2)]
+    with db.write() as conn:
+        erase_rows(conn, [case_id], None, NOW)
+    with pytest.raises(NotAvailable, match="deleted"):
+        amend(db, SENIOR.at(later(5)), case_id, SAFE, "why", 3)
+
+
+def test_another_review_is_due_by_a_target_of_its_own_and_the_first_one_keeps_its(db: Database, case_id: str) -> None:
+    late, first = later(300), entry(db, case_id).due_at
+    read(db, ANN, form("unsafe"), "a", ask=True, now=late)
+    assert (entry(db, case_id).due_at, entry(db, case_id).first_due_at) == (late + TARGETS[Priority.P2], first)
+    assert shift(db, ADMIN, NOW, later(360)).priorities[Priority.P2].overdue == 1, "the first one was"
+    take_back(db, ANN.at(late + timedelta(seconds=2)), case_id, "a" * 32)
+    assert (entry(db, case_id).due_at, entry(db, case_id).first_due_at) == (first, None)

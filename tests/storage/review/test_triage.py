@@ -56,10 +56,14 @@ def test_the_first_rule_that_fits_decides(agents: str, reason: str, stated: str,
     assert (found.priority, why or found.why) == (priority, found.why)
 
 
-def test_every_reason_has_a_priority_and_a_case_called_safe_has_none_of_its_own() -> None:
+def test_every_reason_has_a_priority_each_priority_its_target_and_a_case_called_safe_none_of_its_own() -> None:
+    """What is not screened is as urgent as its text."""
     assert {priority_for(_left(reason=reason), []).priority for reason in Reason} <= set(Priority)
     with pytest.raises(ValueError, match="no priority of its own"):
         priority_for(screening(Outcome.SAFE, run("SSSSSS")), [])
+    found = [unscreened_placement(flags).priority for flags in ([], ["no_words"], ["stated_risk"], ["stated_imminent"])]
+    assert found == [P2, P2, P1, P0]
+    assert [(due_at(priority, NOW) - NOW).total_seconds() / 60 for priority in TARGETS] == [5, 15, 240, 1440]
 
 
 def test_audit_samples_look_like_other_cases_of_their_priorities() -> None:
@@ -71,13 +75,6 @@ def test_audit_samples_look_like_other_cases_of_their_priorities() -> None:
         assert flags or 150 < drawn.count(called) < 250  # 200 expected, +- 3.7 deviations of 13.4
     imminent = priority_for(_left(run("SSESES", None)), ["stated_imminent"])
     assert {audit_placement(f"{number:032x}", 0.1, ["stated_imminent"]) for number in range(99)} == {imminent}
-
-
-def test_what_is_not_screened_is_as_urgent_as_its_text_and_each_priority_has_its_target() -> None:
-    found = [unscreened_placement(flags).priority for flags in ([], ["no_words"], ["stated_risk"], ["stated_imminent"])]
-    assert found == [P2, P2, P1, P0]
-    assert [(due_at(priority, NOW) - NOW).total_seconds() / 60 for priority in Priority] == [5, 15, 240, 1440]
-    assert list(TARGETS) == list(Priority)
 
 
 DUE = {
@@ -208,22 +205,18 @@ def test_each_enters_once_and_what_has_no_outcome_or_an_entry_is_counted_apart(d
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_its_place_is_that_of_an_audit_sample_by_the_sites_share(db: Database, share: float) -> None:
+    """And whoever saw the engine's view of it does not read it blind."""
     change(db, ADMIN.at(NOW), SiteSettings(audit_urgent_share=share), 0)
-    ids = fill(db, [P0] * 6, entered=False, outcome="unsafe")
-    request_second_looks(db, SENIOR.at(NOW), ids)
+    shown, unseen, *_ = ids = fill(db, [P0] * 6, entered=False, outcome="unsafe")
+    for at in (NOW, NOW + MINUTE):
+        request_second_looks(db, SENIOR.at(at), ids, shown=[shown])
+    kept = [(row.case_id, row.reviewer, row.before_review, row.at) for row in rows(db, unblindings)]
+    assert kept == [(shown, "sue", True, NOW)]
+    assert [blind(db, ANN, one) for one in (shown, unseen)] == [True, True] and not blind(db, SENIOR, shown)
     places = {row.case_id: (Priority(row.priority), row.why) for row in rows(db, inbox_entries)}
     expected = {case_id: audit_placement(case_id, share, []) for case_id in ids}
     assert places == {case_id: (place.priority, place.why.value) for case_id, place in expected.items()}
     assert ({priority for priority, _ in places.values()} == {P1}) is (share == 1.0)
-
-
-def test_whoever_saw_the_engines_view_of_a_case_does_not_read_it_blind(db: Database) -> None:
-    shown, unseen = fill(db, [P2] * 2, entered=False)
-    for at in (NOW, NOW + MINUTE):
-        request_second_looks(db, SENIOR.at(at), [shown, unseen], shown=[shown])
-    kept = [(row.case_id, row.reviewer, row.before_review, row.at) for row in rows(db, unblindings)]
-    assert kept == [(shown, "sue", True, NOW)]
-    assert [blind(db, who, one) for who in (ANN, SENIOR) for one in (shown, unseen)] == [True, True, False, True]
 
 
 def test_controls_are_from_the_cells_beside_unpicked_and_in_no_queue(db: Database) -> None:
