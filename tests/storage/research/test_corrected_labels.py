@@ -1,5 +1,5 @@
-"""Corrected labels keep everything beside the accepted label; reviews as tables for agreement; a batch's ledger. What an
-audit may count: only blind first reviews of cases drawn at random or escalated; and what research pages keep is kept
+"""Corrected labels keep everything beside the accepted label; reviews as tables for agreement; a batch's ledger. What
+an audit may count: only blind first reviews of cases drawn at random or escalated; and what research pages keep is kept
 only while nothing that it follows from has changed.
 """
 
