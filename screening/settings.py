@@ -46,6 +46,8 @@ class FileLimits(BaseModel):
     """Characters of one row: a line, a JSON object, all cells of a table's row."""
     rows: int = 2_000_000
     columns: int = 1_000
+    page: int = 128_000_000
+    """Bytes of a file that are unpacked at once: a page of a Parquet file, a batch of an Arrow file."""
 
 
 FILE_LIMITS = FileLimits()

@@ -1,14 +1,23 @@
-"""JSON read row by row, also as annotation tools write it; and the samples in a log of Inspect."""
+"""JSON read row by row, also as annotation tools and evaluation logs write it."""
 
 import json
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from io import TextIOWrapper
 from typing import Any
 
 from screening.datasets.mapping import propose_mapping
-from screening.datasets.rows import CELL_LIMIT, Fields, FileRow, Reason, Rows, agreed_value
-from screening.datasets.sources import Encoding, FileFormat, FileRefused, Source, open_source, open_text
+from screening.datasets.rows import CELL_LIMIT, Fields, FileLayout, FileRow, Reason, Rows, agreed_value
+from screening.datasets.sources import (
+    Encoding,
+    FileFormat,
+    FileRefused,
+    Source,
+    damage_refused,
+    open_source,
+    open_text,
+)
 from screening.text.unique_keys import RepeatedKey, unique_keys
 
 
@@ -60,6 +69,8 @@ def flatten(row: Mapping[str, Any]) -> Mapping[str, Any]:
         return _argilla(row)
     if not _OF_A_TWEET.isdisjoint(row):
         return _tweet(row)
+    if isinstance(row.get("output"), dict) and {"id", "input", "target"} <= row.keys():
+        return _inspect(row)
     return row
 
 
@@ -97,10 +108,15 @@ def _argilla(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _responses(row: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
     """What each response that was not put aside says to each question."""
-    for question, responses in _items(row.get("responses")):
+    given = row.get("responses")
+    for question, responses in _items(given):
         for one in _list(responses):
             if isinstance(one, dict) and one.get("status", "submitted") == "submitted" and "value" in one:
                 yield {str(question): _word(one["value"])}
+    for one in _list(given):
+        values = one.get("values") if isinstance(one, dict) and one.get("status", "submitted") == "submitted" else None
+        answered = {str(name): value for name, value in _items(values) if isinstance(value, dict) and "value" in value}
+        yield {name: _word(value["value"]) for name, value in answered.items()}
 
 
 def _tweet(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -134,6 +150,28 @@ def decided(fields: Fields) -> Fields:
         return {}
     said = {"accept": fields[label], "reject": f"rejected: {fields[label]}", "ignore": None}[answer]
     return {"label": said, "answer": None}
+
+
+def _inspect(row: Mapping[str, Any]) -> dict[str, Any]:
+    asked, output = row["input"], row["output"]
+    scores = row.get("scores")
+    found = {f"score {name}": one.get("value") for name, one in _items(scores) if isinstance(one, dict)}
+    epoch = row.get("epoch")
+    identity = str(row["id"]) if epoch in (None, 1, "1") else f"{row['id']} epoch {epoch}"
+    reply = output.get("completion") or _first_choice(output)
+    return {"id": identity, "text": _last_user(asked), "response": reply, "label": _word(row["target"]), **found}
+
+
+def _first_choice(output: Mapping[str, Any]) -> str | None:
+    choices = _list(output.get("choices"))
+    message = choices[0].get("message") if choices and isinstance(choices[0], dict) else None
+    return content_text(message.get("content")) if isinstance(message, dict) else None
+
+
+def _last_user(asked: object) -> object:
+    """The last message of the user where the input is a list of messages."""
+    messages = [one for one in _list(asked) if isinstance(one, dict) and one.get("role") == "user"]
+    return content_text(messages[-1].get("content")) if messages else asked
 
 
 def content_text(content: object) -> str | None:
@@ -261,8 +299,8 @@ class _Window:
         if not self.take(character):
             raise FileRefused(f"the JSON is damaged or cut off here ({character} expected).", line=self.line)
 
-    def records(self) -> Rows:
-        """The elements of an array as rows."""
+    def records(self, names: Mapping[str, Sequence[str] | None] | None = None) -> Rows:
+        """The elements of an array as rows; with ``names`` unwrapped and named as the datasets server wraps them."""
         self.expect("[")
         row = 0
         while not self.take("]"):
@@ -270,8 +308,10 @@ class _Window:
                 self.expect(",")
             row += 1
             self.peek()
-            line = self.line
-            yield _record(row, line, self.next_value())
+            line, value = self.line, self.next_value()
+            if names and isinstance(value, dict) and isinstance(value.get("row"), dict):
+                value = {name: class_name(cell, names.get(name)) for name, cell in value["row"].items()}
+            yield _record(row, line, value)
 
     def records_inside(self) -> Rows:
         """The list of rows that an object holds under a key that is known for one; else the object, as the only row."""
@@ -287,7 +327,7 @@ class _Window:
             keys.add(key)
             if key in ROW_KEYS and not found and self.peek() == "[":
                 found = True
-                yield from self.records()
+                yield from self.records(_names(beside.get("features")))
             else:
                 beside[key] = self.next_value()
         if propose_mapping(beside) if found else any(isinstance(one, dict | list) for one in beside.values()):
@@ -326,6 +366,15 @@ class _Window:
         self._buffer, self._position = self._buffer[self._position :] + more, 0
 
 
+def _names(features: object) -> dict[str, Sequence[str] | None]:
+    """What the numbers of each column stand for."""
+    return {
+        str(one["name"]): class_names(one.get("type"))
+        for one in _list(features)
+        if isinstance(one, dict) and "name" in one
+    }
+
+
 def _holds_rows(value: Mapping[str, Any]) -> bool:
     lists = (value[key] for key in ROW_KEYS if isinstance(value.get(key), list))
     holds = any(all(isinstance(one, dict) for one in rows) for rows in lists)
@@ -359,6 +408,12 @@ _SAMPLES = "samples/"
 MOST_SAMPLES = 1_000_000
 
 
+def find_inspect_log(source: Source, _sheet: str | None = None) -> FileLayout | None:
+    """The log in its packed form that this is; None for any other kind of file."""
+    read = partial(read_inspect_log, source)
+    return FileLayout(source=source, format=FileFormat.INSPECT_LOG, read=read) if is_inspect_log(source) else None
+
+
 def is_inspect_log(source: Source) -> bool:
     """Whether it is such an archive, by what is inside it."""
     try:
@@ -371,6 +426,22 @@ def is_inspect_log(source: Source) -> bool:
     except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, OSError):
         return False
     return "header.json" in names or any(name.startswith("_journal/") for name in names)
+
+
+def read_inspect_log(source: Source) -> Rows:
+    """One row a sample, in the order of their names. FileRefused for a damaged archive."""
+    with damage_refused(FileFormat.INSPECT_LOG):
+        for row, content in enumerate(sample_files(source), start=1):
+            yield _sample(row, content)
+
+
+def _sample(row: int, content: bytes) -> FileRow:
+    if len(content) > CELL_LIMIT:
+        return FileRow(row, row, None, Reason.NOT_JSON, "the sample is larger than is read at all")
+    try:
+        return _record(row, row, json.loads(content))
+    except (ValueError, RecursionError):
+        return FileRow(row, row, None, Reason.NOT_JSON, "the sample is not a complete JSON object")
 
 
 def sample_files(source: Source, largest: int = CELL_LIMIT) -> Iterator[bytes]:

@@ -8,11 +8,11 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from screening.datasets.columnar import find_columnar
 from screening.datasets.conversations import is_transcript, join_turns
 from screening.datasets.delimited import find_delimited
-from screening.datasets.json_rows import decided, json_format, read_json
+from screening.datasets.json_rows import decided, find_inspect_log, json_format, read_json
 from screening.datasets.mapping import TRANSCRIPT, ColumnMapping, KnownDataset, recognise
-from screening.datasets.parquet import find_parquet
 from screening.datasets.profile import (
     EXCEL_CELL,
     FileProfile,
@@ -272,7 +272,7 @@ def _read_transcript(source: Source, encoding: Encoding) -> Rows:
         yield FileRow(1, 1, {TRANSCRIPT: text.read(CELL_LIMIT + 1)})
 
 
-READERS: list[Reader] = [find_parquet, find_workbook, _text_layout]
+READERS: list[Reader] = [find_columnar, find_inspect_log, find_workbook, _text_layout]
 """Asked in this order; the last one reads every text, and the one before it refuses what holds none."""
 
 

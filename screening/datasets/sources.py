@@ -61,6 +61,9 @@ class FileFormat(StrEnum):
     JSON_LINES = "JSON lines"
     WORKBOOK = "Excel workbook"
     PARQUET = "Parquet file"
+    ARROW = "Arrow file"
+    DATASET_FOLDER = "saved data set"
+    INSPECT_LOG = "Inspect log"
     TRANSCRIPT = "transcript of one conversation"
 
 
@@ -94,8 +97,11 @@ def open_source(source: Source) -> BinaryIO:
 
 
 def size_of(source: Source) -> int:
-    """Its bytes."""
-    return len(source) if isinstance(source, bytes) else source.stat().st_size
+    """Its bytes; of a folder those of all its files."""
+    if isinstance(source, bytes):
+        return len(source)
+    files = source.rglob("*") if source.is_dir() else (source,)
+    return sum(one.stat().st_size for one in files if one.is_file())
 
 
 @contextmanager

@@ -70,6 +70,17 @@ def parquet(columns: dict[str, Any], features: object = None, **how: Any) -> byt
     return stream.getvalue()
 
 
+def saved(folder: Path, columns: dict[str, Any], stream: bool = True) -> Path:
+    """A folder as the datasets library saves one: Arrow streams and what lists them."""
+    folder.mkdir(parents=True)
+    table = pa.table(columns)
+    make = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with make(folder / "data-00000-of-00001.arrow", table.schema) as writer:
+        writer.write_table(table, max_chunksize=2)
+    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}))
+    return folder
+
+
 def packed_workbook(strings: bytes, rows: bytes) -> bytes:
     """A workbook of one column named text, with these further shared strings and rows as they stand in the file."""
     parts = {

@@ -3,6 +3,7 @@
 `python -m tests.datasets.test_attacks FOLDER` reads each in there as far as it is read.
 """
 
+import io
 import json
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
 import pytest
 
 from screening.datasets.reader import read_table
@@ -24,15 +27,46 @@ def _packed(columns: dict[str, object], **how: object) -> bytes:
     return parquet(columns, **{"compression": "zstd", "row_group_size": None, **how})
 
 
-def _repeated(text: str, rows: int) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([text]))
+def _repeated(text: str, rows: int) -> pa.Table:
+    places = pa.array([0] * rows, pa.int32())
+    return pa.table({"text": pa.DictionaryArray.from_arrays(places, pa.array([text]))})
+
+
+def _arrow(table: pa.Table) -> bytes:
+    stream = io.BytesIO()
+    with pa.ipc.new_file(stream, table.schema) as writer:
+        writer.write_table(table)
+    return stream.getvalue()
+
+
+def _feather(table: pa.Table) -> bytes:
+    stream = io.BytesIO()
+    feather.write_feather(table, stream, compression="zstd")
+    return stream.getvalue()
+
+
+def _forged(content: bytes) -> bytes:
+    """The same pages below a footer that says that they unpack to 1,000 bytes."""
+    column = pq.read_metadata(io.BytesIO(content)).row_group(0).column(0)
+    said, told = (_varint(2 * size, 5) for size in (column.total_uncompressed_size, 1_000))
+    assert content.count(said) > 0
+    return content.replace(said, told)
+
+
+def _varint(number: int, length: int) -> bytes:
+    """As Thrift writes it, in so many bytes."""
+    return bytes((number >> 7 * at) & 0x7F | (0x80 if at < length - 1 else 0) for at in range(length))
 
 
 ATTACKS: dict[str, Callable[[], bytes]] = {
     "one long text.parquet": lambda: _packed({"text": ["a" * 160_000_000]}),
-    "one entry in many rows.parquet": lambda: _packed({"text": _repeated("x" * 1_300_000, 10_000)}, write_batch_size=1),
+    "one long text below a forged footer.parquet": lambda: _forged(_packed({"text": ["a" * 160_000_000]})),
+    "one entry in many rows.parquet": lambda: _packed(
+        {"text": _repeated("x" * 1_300_000, 10_000)["text"]}, write_batch_size=1
+    ),
     "one entry in a long list.parquet": lambda: _packed(
-        {"text": pa.ListArray.from_arrays([0, 9_000], _repeated("x" * 130_000, 9_000))}, write_batch_size=1
+        {"text": pa.ListArray.from_arrays([0, 9_000], _repeated("x" * 130_000, 9_000)["text"].combine_chunks())},
+        write_batch_size=1,
     ),
     "many row groups.parquet": lambda: _packed({"text": ["b" * 3_000_000] * 60}, row_group_size=1),
     "each text repeats the last.parquet": lambda: _packed(
@@ -44,6 +78,8 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
         {"text": pa.ListArray.from_arrays([0, 2_100_000], pa.array(["hello world"] * 2_100_000))}
     ),
     "many rows.parquet": lambda: _packed({"text": ["fine"] * 2_100_000}),
+    "one entry in many rows.arrow": lambda: _arrow(_repeated("x" * 1_300_000, 70_000)),
+    "one long text.feather": lambda: _feather(pa.table({"text": ["a" * 160_000_000]})),
     "one shared string of many parts.xlsx": lambda: packed_workbook(
         b"<si>%s</si>" % (b"<r><t>12</t></r>" * 500_000 + b"".join(b"<r><t>%d</t></r>" % n for n in range(900_000))),
         _SECOND,

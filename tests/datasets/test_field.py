@@ -15,7 +15,7 @@ from screening.pipeline.engine import Reason as Ended
 from screening.pipeline.errors import ERROR_KINDS
 from screening.text.conversation import Judged, Role
 from screening.text.flags import REFUSES_SAFE, STATED, Flag
-from tests.datasets.reading import RISK, lines, parquet, read, talk
+from tests.datasets.reading import RISK, lines, parquet, read, saved, talk
 
 FIELD = Path(__file__).parent.parent / "fixtures" / "field"
 SPEAKERS = (("Reed", Role.USER), ("Moss", Role.ASSISTANT))
@@ -107,6 +107,9 @@ def test_a_transcript_as_a_file_is_one_conversation_whose_speakers_are_asked() -
     [
         (b"id,text,label,answer\n1,soup,SAFE,reject\n2,rain,SAFE,accept\n", [None, Label.SAFE]),
         (b'id,text,label\n1,soup,"{""choices"":[""safe"",""unsafe""]}"\n2,rain,"[""unsafe""]"\n', [None, Label.UNSAFE]),
+        (b'{"features":[{"name":"label","type":{"_type":"ClassLabel","names":["unsafe","safe"]}}],'
+         b'"rows":[{"row_idx":0,"row":{"text":"soup","label":1}},{"row_idx":1,"row":{"text":"rain","label":-1}}]}',
+         [Label.SAFE, None]),
         (b"id,text,label\n1,soup,0\n2,rain,1\n", [None, None]),
     ],
 )  # fmt: skip
@@ -134,6 +137,13 @@ def test_a_parquet_file_says_what_its_label_numbers_stand_for(
     assert read(content, "label") == labels
 
 
+def test_a_saved_folder_says_what_its_label_numbers_stand_for(tmp_path: Path) -> None:
+    place = saved(tmp_path / "set" / "train", {"text": ["soup", "rain", "bread"], "label": [0, 1, -1]})
+    (place / "dataset_info.json").write_text(json.dumps({"features": {"label": CLASSES}}))
+    (tmp_path / "set" / "dataset_dict.json").write_text(json.dumps({"splits": ["train"]}))
+    assert read(tmp_path / "set", "label") == [Label.UNSAFE, Label.SAFE, None]
+
+
 @pytest.mark.parametrize(
     ("head", "row"),
     [
@@ -154,9 +164,9 @@ def test_names_of_columns_are_known_in_every_spelling_and_of_several_questions_t
     assert (mapping.text_columns(), mapping.id) == (("post_title", "post_body"), "post_id")
     category = ColumnMapping(text="text", id="id", label="category", group="category")
     assert read_table(FIELD / "f15_category.csv", mapping=category).report.mapping.group is None
-    answers = {"risk": [{"value": "safe"}], "lang": [{"value": "en"}]}
+    answers = {"values": {"risk": {"value": "safe"}, "lang": {"value": "en"}}}
     with pytest.raises(ColumnsUnclear, match="could be the label"):
-        read_table(json.dumps([{"id": 1, "fields": {"text": "soup"}, "responses": answers}]).encode())
+        read_table(json.dumps([{"id": 1, "fields": {"text": "soup"}, "responses": [answers]}]).encode())
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
-"""Columns and shapes of other tools: Parquet, annotation exports, lists."""
+"""Columns and shapes of other tools: columnar files, saved data sets, annotation exports, evaluation logs, lists."""
 
 import io
 import json
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +26,7 @@ from screening.datasets.sources import FileRefused
 from screening.labels import Label
 from screening.text.conversation import Judged, Question, Role
 from screening.text.flags import Flag
-from tests.datasets.reading import parquet, read
+from tests.datasets.reading import parquet, read, saved
 
 ROWS = {"id": ["007", "8", None], "text": ["a\u2028b", None, "NA"], "label": ["unsafe", "safe", "safe"]}
 JOINED = ColumnMapping(text="text", id="id", lists=True)
@@ -158,6 +160,7 @@ def test_bytes_that_are_no_text_are_flagged_and_lists_in_cells_are_pointed_out()
     [
         (parquet(ROWS)[:60], "damaged"),
         (b"PAR1" + b"x" * 90 + b"PAR1", "damaged"),
+        (b"ARROW1\x00\x00nothing", "damaged"),
         (parquet({"id": ["1"], "text": [{"a": 1}]}), "a list or an object, not a text"),
         (_json({"id": 1, "text": POSTS[0]}), "is a list of strings or turns"),
         (parquet({"id": ["0", "1", "2"], "text": POSTS}), "is a list of strings or turns"),
@@ -166,6 +169,41 @@ def test_bytes_that_are_no_text_are_flagged_and_lists_in_cells_are_pointed_out()
 def test_what_is_damaged_or_nested_is_refused(content: bytes, words: str) -> None:
     with pytest.raises(FileRefused, match=words):
         read_table(content)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_saved_data_set_is_read_split_by_split(tmp_path: Path, stream: bool) -> None:
+    saved(tmp_path / "set" / "train", ROWS, stream)
+    saved(tmp_path / "set" / "test", ROWS | {"id": ["9", "10", "11"], "text": ["c", "d", "e"]}, stream)
+    (tmp_path / "set" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
+    assert read(tmp_path / "set", "id group") == [
+        ("007", "train"), R.NO_TEXT, R.NO_ID, ("9", "test"), ("10", "test"), ("11", "test"),
+    ]  # fmt: skip
+    with pytest.raises(FileRefused, match="no saved data set"):
+        read_table(tmp_path)
+
+
+def test_inspect_logs_are_read_plain_and_packed() -> None:
+    def sample(number: int, epoch: int = 1) -> dict[str, Any]:
+        asked = [{"role": "system", "content": "s"}, {"role": "user", "content": f"q{number}"}]
+        output = {"model": "m", "choices": [{"message": {"role": "assistant", "content": "an answer"}}]}
+        scores = {"judge": {"value": "C"}}
+        return {"id": number, "epoch": epoch, "input": asked, "target": "unsafe", "output": output, "scores": scores}
+
+    samples = [sample(1), sample(1, 2), sample(2)]
+    plain = json.dumps({"version": 2, "status": "success", "eval": {"task": "t"}, "samples": samples}).encode()
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", "{}")
+        for one in samples:
+            archive.writestr(f"samples/{one['id']}_epoch_{one['epoch']}.json", json.dumps(one))
+    packed = stream.getvalue()
+    for content in (plain, packed):
+        assert read(content, "id text reply label") == [
+            ("1", "q1", "an answer", U), ("1 epoch 2", "q1", "an answer", U), ("2", "q2", "an answer", U),
+        ]  # fmt: skip
+    with pytest.raises(FileRefused, match="damaged"):
+        read(packed[:200] + b"\0" * 40 + packed[240:])
 
 
 @pytest.mark.parametrize("state", ["hidden", "veryHidden"])
