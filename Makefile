@@ -59,7 +59,7 @@ defects: $(VENV)/.development
 # What must not change unnoticed, written anew; a change of it is reviewed like code.
 golden: $(VENV)/.development
 	$(BIN)/python -m tests.golden
-	WRITE_WORDS=1 $(BIN)/python -m pytest -q -n0 tests/pages/test_words.py
+	WRITE_WORDS=1 $(BIN)/python -m pytest -q -n0 tests/pages/test_every_page.py
 
 faults: $(VENV)/.development
 	$(BIN)/python -m tests.faults

@@ -13,7 +13,7 @@ from storage.review.follow_ups import open_follow_up
 from tests.browser import desk
 from tests.browser.accessibility import violations
 from tests.browser.conftest import VIEWPORT, RunningApp, await_run, require_well, worker_at_rest
-from tests.pages.test_smoke import a_day
+from tests.pages.test_every_page import a_day
 from tests.storage.batch_of import waiting
 from tests.storage.inbox_cases import fill
 

@@ -1,4 +1,4 @@
-"""A screened batch for the researcher's pages: rows of the sample data, decided by the simulated agents."""
+"""What a worker does, inside a test; and rows of the sample data, decided by the simulated agents."""
 
 import asyncio
 import csv
@@ -10,7 +10,6 @@ from jobs.evaluating import Ask
 from jobs.intake import BatchRequest, fill_batch, open_batch
 from jobs.process import system_clock
 from jobs.runner import LocalRunner
-from jobs.screening_job import ScreeningJob
 from screening.datasets.reader import read_table
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER, Actor
@@ -20,6 +19,7 @@ from storage.database import Database
 from storage.research.standing import batch_now
 from storage.review.claims import claim_next
 from storage.review.reviews import submit_review
+from tests.jobs.running import job_of
 from tests.storage.inbox_cases import form
 
 SAMPLE = Path(__file__).parent.parent.parent / "data" / "sample.csv"
@@ -52,10 +52,14 @@ async def screening_of(
     request = BatchRequest(name=name, pipeline=preset("recommended"), intake=intake)
     batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
     fill_batch(db, LOCAL_USER, batch_id, read_table(content, name), settings, system_clock)
-    job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="test")
-    await LocalRunner(job, 8, until_done=True).run()
+    await LocalRunner(job_of(db, agents), 8, until_done=True).run()
     await agents.aclose()
     return batch_id
+
+
+def work(db: Database) -> None:
+    """Screen everything that is pending."""
+    asyncio.run(LocalRunner(job_of(db, Agents(Settings())), 4, until_done=True).run())
 
 
 def review(db: Database, *labels: str, who: Actor = LOCAL_USER, most: int = 1_000) -> int:

@@ -2,17 +2,14 @@
 
 import csv
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from sqlalchemy import func, select, update
 from streamlit.testing.v1 import AppTest
 
-from commands.__main__ import main
 from jobs import evaluating
 from jobs.evaluating import experiment
 from jobs.label_noise import controls, count_corrected_labels, measure_corrected, order_labels
@@ -25,7 +22,6 @@ from screening.labels import Label, Outcome
 from screening.review import policy, review_form
 from screening.review.actors import LOCAL_USER, Role
 from storage import clock, visibility
-from storage.batches.batches import list_batches
 from storage.database import Database
 from storage.research import cells, corrected_labels, recordings
 from storage.review import adjudication, claims, erasure, worklist
@@ -36,7 +32,7 @@ from tests.pages.conftest import Opener, restart
 from tests.pages.researched import SAMPLE, asked, review, sample_rows, screened
 from tests.storage.batch_of import batch, decide, waiting
 from tests.storage.inbox_cases import form, register
-from tests.storage.people import ANN, RESEARCHER, SENIOR, person
+from tests.storage.people import ANN, RESEARCHER, person
 
 TURNED = "s901,Does anyone have notes from \u202eTuesday's biology lecture?,,safe,school\n".encode()
 
@@ -58,11 +54,13 @@ def test_the_table_holds_all_conditions_for_those_who_may_see_it(page_database: 
     ask = asked(page_database, batch_id)
     found = evaluating.evaluate_batch(page_database, ask)
     frame = evaluation_view.results_frame(tables.ResultsTable(title="", provenance="", rows=found.results))
-    assert len(frame) == 15 and list(frame["Condition"])[-1] == "Your run"
-    assert found.made > 0 and not frame["Unsettled"].any()
+    assert len(frame) == 15 and found.made > 0 and not frame["Unsettled"].any()
     undefined = frame[frame["Condition"] == "B=50"].iloc[0]
-    assert undefined["Accuracy"] == "none: 0 of 0" and undefined["FNR"] == "none: 0 of 0"
+    assert undefined["Accuracy"] == undefined["FNR"] == "none: 0 of 0"
     assert undefined["Escalated"].startswith("100.0% (95% CI") and undefined["n"] == 30
+    kept = recordings.recorded_batch(page_database, LOCAL_USER, batch_id)
+    drawn = recording.read_draws(evaluating.draw_file(page_database, ask).splitlines(), kept.items)
+    assert drawn == kept.book, "what the command that is named goes on from"
     for function in (evaluating.evaluate_batch, evaluating.list_missed, evaluating.count_gaps):
         with pytest.raises(policy.Forbidden):
             function(page_database, replace(ask, actor=ANN))
@@ -84,7 +82,10 @@ def test_paid_calls_are_one_number_also_past_the_first_hopeless_draw(page_databa
     assert 0 < (drawn.drawn.measure(drawn.own)[0].metrics.calls or 0) < paid
 
 
-def test_where_few_draws_were_recorded_there_are_limits(open_page: Opener, page_database: Database) -> None:
+def test_where_few_draws_were_recorded_there_are_limits(
+    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And where one cannot be read, the failure is told."""
     batch(page_database, ["a quiet day", "a long walk", "a late train", "an early night"], references="SUSU")
     for case_id in waiting(page_database):
         decide(page_database, case_id)
@@ -97,22 +98,11 @@ def test_where_few_draws_were_recorded_there_are_limits(open_page: Opener, page_
     assert app.selectbox(key="compare_one").value == "single-agent"
     assert "B=100" not in app.selectbox(key="compare_other").options
     assert "n = 4" in " ".join(app.dataframe[0].value.astype(str).to_numpy().ravel())
-
-
-def test_missing_draws_are_paid(page_database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The file of the page, and the command that it names, on the file that was uploaded."""
-    batch_id = screened(page_database, sample_rows(every=16))
-    source, draws, whole = tmp_path / "rows.csv", tmp_path / "draws.jsonl", tmp_path / "all.jsonl"
-    source.write_bytes(sample_rows(every=16))
-    draws.write_text(evaluating.draw_file(page_database, asked(page_database, batch_id)))
-    found = recordings.recorded_batch(page_database, LOCAL_USER, batch_id)
-    options = ["--draws", str(draws), "--record", str(whole), "--sampler", "simulated", "--conditions", "all"]
-    assert main(["evaluate", str(source), "--format", "csv", *options, "--json"]) == 0
-    assert not any(row["unsettled"] for row in json.loads(capsys.readouterr().out)["conditions"])
-    with whole.open() as lines:
-        after = recording.read_draws(lines, found.items)
-    assert after.draws > found.book.draws > 0
-    assert all(after.nodes[key].codes.startswith(one.codes) for key, one in found.book.nodes.items())
+    restart()
+    monkeypatch.setattr("pages.ui.compute.AT_ONCE", 0)
+    write(page_database, update(node_runs).values(draws="x"))  # no code that this version knows
+    app = open_page("evaluation")
+    assert not app.exception and not app.info and not app.dataframe and "ValueError" in app.error[0].value
 
 
 def test_errors_and_evaluation_count_the_same_cases(page_database: Database) -> None:
@@ -145,31 +135,6 @@ def test_the_page_shows_the_table_compares_and_replays_a_what_if(open_page: Open
     assert float(after["Escalated"].value.rstrip("%")) > float(before["Escalated"].value.rstrip("%"))
 
 
-def test_the_reviews_a_day_hold_what_is_labeled_unsafe() -> None:
-    """100 texts, 20 labeled unsafe and 30 escalated: 50 and 5% of 50, of 1,000 ten times that."""
-    outcomes = (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW)
-    ended = {Label.SAFE: (45, 5, 20), Label.UNSAFE: (5, 15, 10)}
-    counts = {(label, one): n for label, row in ended.items() for one, n in zip(outcomes, row, strict=True)}
-    shown, rests = evaluation_view.what_if_figures(metrics.Metrics(confusion=counts), 1_000, 0.05)["Reviews a day"]
-    assert shown == "525" and rests.startswith("95% CI 434 to 616: ")
-
-
-def test_what_every_condition_missed_is_listed_and_read(open_page: Opener, page_database: Database) -> None:
-    batch_id = screened(page_database, sample_rows(), audit_rate=0.0)
-    app = open_tab(open_page("evaluation", batch=batch_id), "Cases")
-    app.session_state["evaluation_cases"] = "Missed by every condition"
-    app.run()
-    missed = evaluating.list_missed(page_database, asked(page_database, batch_id))
-    assert missed.deciding == 13 and missed.cases[0] == dict(missed.by_number).get(13, 0)  # not B=10 and B=50
-    number, ids = evaluating.list_missed(page_database, asked(page_database, batch_id), 1).cases
-    assert len(ids) == number == sum(texts for _, texts in missed.by_number)
-    listed = app.dataframe[0].value
-    assert len(listed) and set(listed["Original label"]) == {"unsafe"} and set(listed["Outcome"]) <= {"labeled safe"}
-    app.query_params["case"] = page_database.value(select(cases.c.id).where(cases.c.external_id == listed["ID"][0]))
-    app.run()
-    assert not app.exception and any(button.label == "Next" for button in app.button)
-
-
 @pytest.mark.usefixtures("batch_id")
 def test_a_large_batch_has_the_same_figures_computed_beside(open_page: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     here = open_page("evaluation").dataframe[0].value
@@ -180,12 +145,29 @@ def test_a_large_batch_has_the_same_figures_computed_beside(open_page: Opener, m
     assert open_tab(app, "Cases").dataframe
 
 
-@pytest.mark.usefixtures("batch_id")
-def test_a_failed_figure_is_told(open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pages.ui.compute.AT_ONCE", 0)
-    write(page_database, update(node_runs).values(draws="x"))  # no code that this version knows
-    app = open_page("evaluation")
-    assert not app.exception and not app.info and not app.dataframe and "ValueError" in app.error[0].value
+def test_figures_count_every_value_and_every_review() -> None:
+    """Texts on whose label all draws agree have a gap of 1: most texts, in most batches. Of 100 texts, 20 labeled
+    unsafe and 30 escalated: 50 and 5% of 50 are reviewed, of 1,000 a day ten times that.
+    """
+    values = [(0.0, 5), (0.15, 1), (0.3, 2), (0.95, 3), (1.0, 17)]
+    (trace,) = figures.histogram(values, 20, "Margins", "margin", "texts").data
+    assert sum(trace.y) == 28 and (trace.y[0], trace.y[3], trace.y[6], trace.y[19]) == (5, 1, 2, 20)
+    ended = {Label.SAFE: (45, 5, 20), Label.UNSAFE: (5, 15, 10)}
+    counts = {(label, one): n for label, row in ended.items() for one, n in zip(Outcome, row, strict=True)}
+    shown, rests = evaluation_view.what_if_figures(metrics.Metrics(confusion=counts), 1_000, 0.05)["Reviews a day"]
+    assert shown == "525" and rests.startswith("95% CI 434 to 616: ")
+
+
+def test_what_every_condition_missed_is_listed(open_page: Opener, page_database: Database) -> None:
+    batch_id = screened(page_database, sample_rows(), audit_rate=0.0)
+    app = open_tab(open_page("evaluation", batch=batch_id), "Cases")
+    app.session_state["evaluation_cases"] = "Missed by every condition"
+    listed = app.run().dataframe[0].value
+    missed = evaluating.list_missed(page_database, asked(page_database, batch_id))
+    assert missed.deciding == 13 and missed.cases[0] == dict(missed.by_number).get(13, 0)  # not B=10 and B=50
+    number, ids = evaluating.list_missed(page_database, asked(page_database, batch_id), 1).cases
+    assert len(ids) == number == sum(texts for _, texts in missed.by_number)
+    assert len(listed) and set(listed["Original label"]) == {"unsafe"} and set(listed["Outcome"]) <= {"labeled safe"}
 
 
 def test_each_figure_is_that_of_an_independent_count(page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,63 +191,8 @@ def test_each_figure_is_that_of_an_independent_count(page_database: Database, mo
     assert (rate.numerator, rate.denominator, rate.unsettled) == counts
 
 
-def test_a_histogram_counts_every_value_the_largest_in_the_last_part() -> None:
-    """Texts on whose label all draws agree have a gap of 1: most texts, in most batches."""
-    values = [(0.0, 5), (0.15, 1), (0.3, 2), (0.95, 3), (1.0, 17)]
-    (trace,) = figures.histogram(values, 20, "Margins", "margin", "texts").data
-    assert sum(trace.y) == 28 and (trace.y[0], trace.y[3], trace.y[6], trace.y[19]) == (5, 1, 2, 20)
-
-
-def test_nothing_that_people_do_changes_what_the_ai_did(
-    open_page: Opener, page_database: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Counts, matrix and metrics: in review, after 30 reviews, after Send to review; on every page and by commands."""
-    db, url, out = page_database, f"sqlite:///{tmp_path / 'pages.db'}", tmp_path / "results.jsonl"
-    titles = {"safe": "Safe", "unsafe": "Unsafe", "human_review": "Escalated", "pending": "Pending"}
-    register(db, ANN, SENIOR)
-    screen = ["screen", str(SAMPLE), "--out", str(tmp_path / "a.jsonl"), "--database", url, "--unsafe", "read"]
-    assert main([*screen, "--json"]) == 0
-    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
-    (batch,) = list_batches(db, LOCAL_USER)
-
-    def seen() -> dict[str, Any]:
-        (now,) = list_batches(db, SENIOR)
-        (line,) = open_page("batches").dataframe[0].value.to_dict("records")
-        assert all(summary[name] == getattr(now.progress, name) == line.get(titles[name], 0) for name in titles)
-        matrix, *others = (cells.confusions(db, who, batch.id).original for who in (LOCAL_USER, SENIOR, RESEARCHER))
-        assert others == [matrix, matrix]
-        assert main(["batches", "results", batch.id, "--out", str(out)]) == 0
-        capsys.readouterr()
-        assert main(["metrics", str(out)]) == 0
-        told, page = json.loads(capsys.readouterr().out), open_page("errors", batch=batch.id)
-        measures = ("accuracy", "fnr", "fpr", "escalation_rate")
-        for name, said in zip(measures, page.table[0].value["Original labels"], strict=False):
-            value, low, high = (f"{100 * told[name][part]:.1f}" for part in ("value", "low", "high"))
-            assert said.startswith(f"{value}% (95% CI {low}-{high}%, "), name
-            assert "{numerator} of {denominator}".format(**told[name]) in said, name
-        for outcome, shown in zip(titles, page.dataframe[0].value.iloc[:, -4:].items(), strict=True):
-            counts = [int(str(value).split()[0]) for value in shown[1]]
-            assert counts == [matrix.get((reference, outcome), 0) for reference in ("safe", "unsafe")]
-        return {"progress": asdict(now.progress), "matrix": matrix, "metrics": told}
-
-    before = seen()
-    assert before["metrics"]["n"] == 120 and before["metrics"]["fnr"]["denominator"] > 15
-    reviewed = review(db, "unsafe", who=ANN, most=30)
-    assert reviewed >= 10 and seen() == before
-    labels = [json.loads(line)["final_label"] for line in out.read_text().splitlines()]
-    assert 0 < labels.count("unsafe") <= reviewed, "what reviews change"
-    every = db.values(select(cases.c.id))
-    assert worklist.request_second_looks(db, RESEARCHER.at(system_clock()), every).opened > 30
-    assert seen() == before
-
-
 PLANTED = SAMPLE.with_name("sample_planted_labels.csv")
 REVIEWER = person("ann", Role.REVIEWER, Role.SENIOR)
-
-
-def planted() -> dict[str, str]:
-    with PLANTED.open(encoding="utf-8", newline="") as file:
-        return {row["id"]: row["right_label"] for row in csv.DictReader(file)}
 
 
 def recorded(db: Database, every: int = 1) -> recordings.RecordedBatch:
@@ -277,17 +204,14 @@ def labeled(found: recordings.RecordedBatch, label: Label) -> list[str]:
     return [case_id for case_id, item in zip(found.case_ids, found.items, strict=True) if item.reference is label]
 
 
-def rate(db: Database, case_id: str, label: str) -> None:
-    now = system_clock()
-    held = claims.claim(db, REVIEWER.at(now), case_id)
-    submit_review(db, REVIEWER.at(now), case_id, held.token, form(label), clock.new_id(now))
-
-
-def send_and_rate(db: Database, *case_ids: str) -> None:
-    """A reviewer calls each of them safe."""
-    worklist.request_second_looks(db, LOCAL_USER.at(system_clock()), case_ids)
+def rate(db: Database, *case_ids: str, label: str = "safe", sent: bool = False) -> None:
+    """A reviewer gives each of them this label, sent to review first where they are not."""
+    if not sent:
+        worklist.request_second_looks(db, LOCAL_USER.at(system_clock()), case_ids)
     for case_id in case_ids:
-        rate(db, case_id, "safe")
+        by = REVIEWER.at(system_clock())
+        held = claims.claim(db, by, case_id)
+        submit_review(db, by, case_id, held.token, form(label), clock.new_id(by.now))
 
 
 def test_controls_are_drawn_from_all_behind_the_first_and_with_a_known_probability() -> None:
@@ -301,17 +225,19 @@ def test_controls_are_drawn_from_all_behind_the_first_and_with_a_known_probabili
 def test_planted_labels_come_first_and_are_corrected_everywhere(open_page: Opener, page_database: Database) -> None:
     """The top of each ranking holds what is planted. All planted as unsafe is read as safe, and one more that is."""
     db, batch = page_database, recorded(page_database)
+    with PLANTED.open(encoding="utf-8", newline="") as file:
+        planted = {row["id"]: row["right_label"] for row in csv.DictReader(file)}
     for ranking in label_errors.Ranking:
         _, order = order_labels(db, asked(db, batch.batch_id), ranking)
         looks = [order.at(place) for place in range(len(order.cases))]
         places = {batch.items[look.case].id: place for place, look in enumerate(looks)}
-        beyond = {identity for identity in planted() if places[identity] >= 12}
+        beyond = {identity for identity in planted if places[identity] >= 12}
         assert beyond <= {"s097"}, places  # a quotation: the agents mostly escalate it, and that takes neither side
-        assert all(looks[places[identity]].suggested == right for identity, right in planted().items())
-    wrong = [identity for identity, right in planted().items() if right == "safe"]
+        assert all(looks[places[identity]].suggested == right for identity, right in planted.items())
+    wrong = [identity for identity, right in planted.items() if right == "safe"]
     case_ids = {item.id: case_id for case_id, item in zip(batch.case_ids, batch.items, strict=True)}
     fixed = [case_ids[identity] for identity in wrong]
-    send_and_rate(db, *fixed, next(case_id for case_id in labeled(batch, Label.SAFE) if case_id not in fixed))
+    rate(db, *fixed, next(case_id for case_id in labeled(batch, Label.SAFE) if case_id not in fixed))
     ask, many = asked(db, batch.batch_id), len(wrong)
     before, first, after = (count_corrected_labels(db, ask, version) for version in (0, 1, None))
     assert [kinds["changed"][0] for _, _, kinds in (before, first, after)] == [0, 1, many]
@@ -330,8 +256,6 @@ def test_planted_labels_come_first_and_are_corrected_everywhere(open_page: Opene
     history = app.dataframe[0].value
     assert history["From"].tolist() == [*["unsafe"] * many, "safe"] and set(history["To"]) == {"safe"}
     assert not history["Who"].isin(["ann"]).any() and history["Version"].tolist() == list(range(1, many + 2))
-    app.session_state["ledger_kind"] = 1  # what changed a label
-    assert len(app.run().dataframe[0].value) == many
     open_tab(app, "Corrected data set", "labels")
     app.session_state["corrected_kind"] = f"Label changed {many}, by one reviewer alone {many}"
     assert len(app.run().dataframe[-1].value) == many
@@ -357,8 +281,7 @@ def test_what_is_sent_is_picked_or_drawn_and_comes_back_weighted_so(open_page: O
     assert len(picked) == 5 and 0.05 < drawn < 0.2
     told = select(unblindings.c.case_id).where(unblindings.c.reviewer == LOCAL_USER.id)
     assert picked <= set(db.values(told)), "the list told who sent them how they ended"
-    for case_id in chances:
-        rate(db, case_id, "safe")
+    rate(db, *chances, sent=True)
     assert not any(db.values(select(reviews.c.blind))), "nor is a review by who sees results blinded"
     write(db, update(reviews).values(blind=True))  # as a reviewer's who sees no results
     found = measure_corrected(db, asked(db, batch.batch_id))
@@ -375,7 +298,7 @@ def test_what_is_sent_is_picked_or_drawn_and_comes_back_weighted_so(open_page: O
     assert (waits.waiting, waits.drawn, waits.free) == (20, found.drawn, found.free - 20)
     unsafe = labeled(batch, Label.UNSAFE)
     for case_id in sample:
-        rate(db, case_id, "unsafe" if case_id in unsafe else "safe")
+        rate(db, case_id, label="unsafe" if case_id in unsafe else "safe", sent=True)
     write(db, update(reviews).values(blind=True))
     after = measure_corrected(db, asked(db, batch.batch_id))
     assert (after.waiting, after.drawn) == (0, found.drawn + 20)
@@ -386,7 +309,7 @@ def test_what_is_taken_back_reopened_or_erased_changes_each_page(open_page: Open
     db, found = page_database, recorded(page_database, every=10)
     case_id = labeled(found, Label.UNSAFE)[0]
     name = f"'{found.items[found.case_ids.index(case_id)].id}'"
-    send_and_rate(db, case_id)
+    rate(db, case_id)
     app = open_tab(open_page("label_noise"), "Corrected data set", "labels")
     assert "Label changed 1, by one reviewer alone 1" in app.button_group[-1].options
     given, now = db.value(select(reviews.c.id)), system_clock()
@@ -430,13 +353,3 @@ def test_the_numbers_are_the_specification_s_and_the_claims_carry_those_that_ref
     shown = " ".join(shown for _, shown in theory.claims())
     assert "needs 72 calls" in shown and "Pooling the responses needs 6" in shown
     assert "29.5 per arm" in shown and "by 50" in shown  # n* at a gap of 0.5; Σ δ over 1,000 cases at constant δ
-    stated, proven, *_ = theory.radius_series(0.05)
-    assert proven.y == pytest.approx([2 * y for y in stated.y]), "twice as wide"
-
-
-def test_the_page_follows_the_slider(open_page: Opener) -> None:
-    page = open_page("theory")
-    before = page.dataframe[0].value
-    page.select_slider[0].set_value(0.2).run()
-    assert not page.exception and before.iloc[1]["Algorithm 1"] == "cannot decide anything"
-    assert float(page.dataframe[0].value.iloc[2]["Algorithm 1"]) < float(before.iloc[2]["Algorithm 1"])

@@ -14,7 +14,7 @@ from scipy.stats import beta
 from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 
-from jobs.reviews import measure_agreement, tally_switches
+from jobs.reviews import tally_switches
 from pages.research import claims, claims_today, reports
 from pages.research.claims import Verified, missed_sequence, missed_words, one_look_words, verify
 from pages.ui import context
@@ -233,48 +233,17 @@ def _flow(page: AppTest) -> dict[str, int]:
     return {row["Cases"]: row["n"] for row in page.dataframe[0].value.to_dict("records")}
 
 
-def test_the_page_leads_with_misses(
+def test_the_page_leads_with_misses_and_every_count_opens_its_cases(
     open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What waits is told to nobody; after the reviews; and when the budget has changed since."""
+    db = page_database
     monkeypatch.setenv("SECOND_LOOK_PRESET", "recommended")  # what the batch is screened with
     restart()
-    screened(page_database, sample_rows(every=4), audit_rate=0.5)
-    read = review(page_database, "unsafe")
-    app = open_page("reliability")
-    assert app.metric[0].value.startswith("at most ") and "Outdated" not in app.warning[0].value
-    assert _flow(app)["reviewed blinded: safe or unsafe"] == read
-    reviewed = {words: count for words, count in _counts(app, "audit_cases").items() if "eviewed" in words}
-    assert 0 < reviewed["Reviewed"] <= read and len(reviewed) == 4
-    assert all(_opens(app, words, count) for words, count in reviewed.items())
-    monkeypatch.setenv("SECOND_LOOK_BUDGET", "90")
-    context.settings.forget()
-    app = open_page("reliability")
-    assert app.warning[0].value.startswith("Outdated.")
-    app.session_state["reliability_tab"] = "Configuration measured"
-    app.run()
-    rows = {row["Part"]: row for row in app.table[-1].value.to_dict("records")}
-    assert [name for name, row in rows.items() if not row["Same"].startswith("✓")] == ["Rule"] and len(rows) == 4
-    assert "budget 90" in rows["Rule"]["Runs now"] and "budget 90" not in rows["Rule"]["Measured"]
-    (of,) = reliability.measured_configurations(page_database, LOCAL_USER)
-    shown = reliability.priorities_shown(page_database, LOCAL_USER, of.version)
-    first = select(reviews.c.priority, screenings.c.outcome).join(screenings, screenings.c.case_id == reviews.c.case_id)
-    given = page_database.rows(first.where(reviews.c.version == 1, reviews.c.blind.is_(True)))
-    for urgent in (True, False):
-        of_it = [row.outcome != "safe" for row in given if (row.priority <= 1) is urgent]
-        assert shown[urgent] == Proportion(sum(of_it), len(of_it))
-    assert "P0 or P1" in report(verified(), priorities=shown)
-    audit = reliability.audit_sample(page_database, LOCAL_USER, of.version).reviews
-    severe = reliability.severities(page_database, LOCAL_USER, of.version)
-    assert sum(severe.values()) == sum(each.read_at is not None for each in audit) > 0
-
-
-def test_counts_of_the_flow_open_their_cases_and_hide_what_waits(open_page: Opener, page_database: Database) -> None:
-    screened(page_database, sample_rows(every=4), audit_rate=0.5)
-    (of,) = reliability.measured_configurations(page_database, LOCAL_USER)
-    asked = (of.version, PLAN, AT.date())
-    mine, other = (claims.verify_now(page_database, who, *asked) for who in (LOCAL_USER, RESEARCHER))
+    screened(db, sample_rows(every=4), audit_rate=0.5)
+    (of,) = reliability.measured_configurations(db, LOCAL_USER)
+    mine, other = (claims.verify_now(db, who, of.version, PLAN, AT.date()) for who in (LOCAL_USER, RESEARCHER))
     assert mine == other and any(each.waiting for each in other.strata)
-    assert other.called_safe == other.estimates.missed.cases
     page = open_page("reliability")
     table, counts = _flow(page), _counts(page, "audit_cases")
     every = counts["Screened"]
@@ -283,11 +252,38 @@ def test_counts_of_the_flow_open_their_cases_and_hide_what_waits(open_page: Open
         assert counts.get(words, 0) == table[words[0].lower() + words[1:]]
     assert not any("due" in words for words in counts) and table["review pending"] > 0
     assert all(_opens(page, words, count) for words, count in counts.items())
-    waits = set(page_database.values(select(cases.c.external_id).join(inbox_entries)))
+    waits = set(db.values(select(cases.c.external_id).join(inbox_entries)))
     page.toggle(key="hide_in_review").set_value(True).run()
     assert not _opens(page, "Screened", every) and len(waits) > 0
     assert any(caption.value.startswith(f"{every - len(waits)} cases") for caption in page.caption)
     assert not waits & set(page.dataframe[-1].value["ID"])
+
+    register(db, ANN)
+    read = review(db, "unsafe", who=ANN)  # who looked at the page would not be blind
+    page = open_page("reliability")
+    assert page.metric[0].value.startswith("at most ") and "Outdated" not in page.warning[0].value
+    assert _flow(page)["reviewed blinded: safe or unsafe"] == read
+    reviewed = {words: count for words, count in _counts(page, "audit_cases").items() if "eviewed" in words}
+    assert 0 < reviewed["Reviewed"] <= read and len(reviewed) == 4
+    assert all(_opens(page, words, count) for words, count in reviewed.items())
+    shown = reliability.priorities_shown(db, LOCAL_USER, of.version)
+    first = select(reviews.c.priority, screenings.c.outcome).join(screenings, screenings.c.case_id == reviews.c.case_id)
+    given = db.rows(first.where(reviews.c.version == 1, reviews.c.blind.is_(True)))
+    for urgent in (True, False):
+        of_it = [row.outcome != "safe" for row in given if (row.priority <= 1) is urgent]
+        assert shown[urgent] == Proportion(sum(of_it), len(of_it))
+    assert "P0 or P1" in report(verified(), priorities=shown)
+    audit = reliability.audit_sample(db, LOCAL_USER, of.version).reviews
+    severe = reliability.severities(db, LOCAL_USER, of.version)
+    assert sum(severe.values()) == sum(each.read_at is not None for each in audit) > 0
+
+    monkeypatch.setenv("SECOND_LOOK_BUDGET", "90")
+    context.settings.forget()
+    page = open_page("reliability")
+    assert page.warning[0].value.startswith("Outdated.")
+    page.session_state["reliability_tab"] = "Configuration measured"
+    rows = {row["Part"]: row for row in page.run().table[-1].value.to_dict("records")}
+    assert [name for name, row in rows.items() if not row["Same"].startswith("✓")] == ["Rule"] and len(rows) == 4
 
 
 def test_the_counts_of_drift_open_their_cases(open_page: Opener, page_database: Database) -> None:
@@ -322,44 +318,30 @@ def test_figures_have_cases_and_the_matrix_is_for_researchers_alone(open_page: O
     assert [metric.value for metric in page.metric] == ["4", "4", "0", "2"]
     assert list(page.table[0].value["Coefficient"])[:3] == ["Krippendorff α", "Gwet AC1", "Cohen κ"]
     (priority,) = page.dataframe[0].value.to_dict("records")
-    assert priority["Share unsafe, 95% CI"] == rate(Proportion(priority["Unsafe"], 8))
-    (pair,) = measure_agreement(db, SENIOR, "key", None).pairs
-    assert pair[2] == Proportion(4, 4) and page.get("plotly_chart")
-    found = collect_reviews(db, RESEARCHER.at(NOW), "key")
-    assert found == review_table(db, RESEARCHER, "key")
+    assert priority["Share unsafe, 95% CI"] == rate(Proportion(priority["Unsafe"], 8)) and page.get("plotly_chart")
+    assert collect_reviews(db, RESEARCHER.at(NOW), "key") == review_table(db, RESEARCHER, "key")
     assert events(db, SENIOR)[0].details == {"kind": "reviews"}
     with pytest.raises(Forbidden):
         collect_reviews(db, SENIOR.at(NOW), "key")
 
 
-TABLE = ReviewTable(
-    case_ids=("a", "b"),
-    external_ids=("7", "8"),
-    reviewers=("reviewer-1", "reviewer-2"),
-    at_random=(True, False),
-    labels=(("safe", "unsafe"), (None, "safe")),
-    certainties=((5, 4), (None, 1)),
-    ideation=((None, 3), (None, 0)),
-    turns=(("first", "second"), (None, "first")),
-)
-
-
-def test_the_files_hold_every_review_and_leave_gaps_empty() -> None:
-    rows = list(csv.reader(io.StringIO("".join(export_reviews(TABLE, "csv")).removeprefix("\ufeff"))))
+def test_the_files_of_reviews_leave_gaps_empty_and_changes_of_mind_count_for_better_and_for_worse() -> None:
+    table = ReviewTable(
+        case_ids=("a", "b"), external_ids=("7", "8"), reviewers=("reviewer-1", "reviewer-2"), at_random=(True, False),
+        labels=(("safe", "unsafe"), (None, "safe")), certainties=((5, 4), (None, 1)), ideation=((None, 3), (None, 0)),
+        turns=(("first", "second"), (None, "first")),
+    )  # fmt: skip
+    rows = list(csv.reader(io.StringIO("".join(export_reviews(table, "csv")).removeprefix("\ufeff"))))
     head = ["case_id", "id", "reviewer-1", "reviewer-2", "at_random"]
     assert rows == [head, ["a", "7", "safe", "unsafe", "true"], ["b", "8", "", "safe", "false"]]
-    lines = [json.loads(line) for line in export_reviews(TABLE, "jsonl")]
-    review = {"label": "safe", "certainty": 1, "ideation": 0, "review": "first"}
-    assert lines[1] == {"case_id": "b", "id": "8", "at_random": False, "reviews": {"reviewer-2": review}}
-
-
-def test_changes_of_mind_count_for_better_and_for_worse() -> None:
+    lines = [json.loads(line) for line in export_reviews(table, "jsonl")]
+    given = {"label": "safe", "certainty": 1, "ideation": 0, "review": "first"}
+    assert lines[1] == {"case_id": "b", "id": "8", "at_random": False, "reviews": {"reviewer-2": given}}
     turns = (("unsafe", "safe", "safe"), ("unsafe", "safe", "unsafe"), ("safe", "safe", "safe"), ("safe", "safe", None))
-    reviews = [
+    changes = [
         Switch(case_id="c", reviewer="r", first=first, last=last, outcome="safe", adjudicated=final, reference=None)
         for first, last, final in turns
     ]
-    found = tally_switches(reviews, against="adjudicated")
+    found = tally_switches(changes, against="adjudicated")
     counts = [(each.numerator, each.denominator) for each in (found.switched, found.to_right, found.to_wrong)]
-    assert counts == [(2, 4), (1, 1), (1, 2)]
-    assert tally_switches(reviews, against="reference").to_right.value is None
+    assert counts == [(2, 4), (1, 1), (1, 2)] and tally_switches(changes, against="reference").to_right.value is None

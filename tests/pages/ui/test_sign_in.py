@@ -1,6 +1,5 @@
 """The gate with a clock that the tests turn: refused at the next action, drafts kept."""
 
-import json
 from datetime import timedelta
 
 import pytest
@@ -34,13 +33,29 @@ def of_ann(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
+def test_a_sign_in_is_known_by_issuer_subject_and_moment_and_its_way_back_stays_here() -> None:
+    claims = {"iss": "https://idp.example", "sub": "0", "iat": 1_790_000_000, "name": "Ann Example", "nonce": "n1"}
+    found, again, other = (auth.sign_in_of(claims | more) for more in ({}, {}, {"nonce": "n2"}))
+    assert (found.subject, found.display_name) == ("https://idp.example|0", "Ann Example")
+    assert found.session_id == again.session_id != other.session_id
+    assert len(auth.sign_in_of(claims | {"sub": "x" * 400}).subject) < 100
+    for missing in ("iss", "sub", "iat"):
+        with pytest.raises(auth.Unidentified):
+            auth.sign_in_of({name: value for name, value in claims.items() if name != missing})
+    back = auth.again_html("https://site.example/inbox", {"case": "01", "x": '"'})
+    assert 'href="/sign-in-again?next=%2Finbox%3Fcase%3D01%26x%3D%2522"' in back
+
+
 def _said(page: AppTest) -> str:
     shown = [*page.title, *page.markdown, *page.warning, *page.info, *page.error]
     return " ".join(element.value for element in shown)
 
 
 def test_nobody_passes_unknown(visit: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor whom the institution does not name; nor once the secrets file that asks for a sign-in is gone."""
+    """Nor who has no role, nor whom the institution does not name; nor once the secrets file is gone."""
+    page = visit("new", claims={"name": "![x](http://outside.example)"})
+    assert page.code[0].value == "idp|new" and not page.text_area and not page.session_state["actor"].roles
+    assert "outside.example" not in _said(page), "a name is markup in a message"
     page = visit("someone", claims={"iat": None})
     assert "does not say who you are" in _said(page) and not page.text_area
     page = visit(None)
@@ -126,20 +141,6 @@ def test_what_was_refused_is_in_the_audit_log_once(visit: Opener, page_database:
     assert not page.exception and "case" not in page.query_params
     kept = [(ANN.id, None, "view_results"), (ANN.id, case_id, "view_evidence"), (ANN.id, theirs, "view_evidence")]
     assert sorted(refusals(page_database), key=str) == sorted(kept, key=str)
-
-
-def test_an_administrator_sees_what_waits_and_is_offered_no_case(visit: Opener, page_database: Database) -> None:
-    [case_id] = fill(page_database)
-    page = visit(ADMIN.id, "inbox", case=case_id)
-    (queue,) = page.get("bidi_component")  # no desk
-    given = json.loads(queue.proto.json)[0]
-    assert not page.error and given["may"] is False and case_id not in str(given)
-
-
-def test_a_newcomer_has_no_role_and_no_page(visit: Opener) -> None:
-    page = visit("new", claims={"name": "![x](http://outside.example)"})
-    assert page.code[0].value == "idp|new" and not page.text_area and not page.session_state["actor"].roles
-    assert "outside.example" not in _said(page), "a name is markup in a message"
 
 
 def test_a_download_asks_the_session_when_it_is_pressed(of_ann: Clock, page_database: Database) -> None:
