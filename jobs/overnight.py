@@ -7,11 +7,9 @@ the very steps that decide it live, which look at the same moments and see the s
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
-from functools import lru_cache
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jobs.process import held, retry_in_thread
 from jobs.screening_job import ScreeningJob
@@ -22,6 +20,7 @@ from screening.pipeline.engine import NodeRun, Reason, guard_for, screen, to_a_h
 from screening.pipeline.errors import error_kind
 from storage.batches import batch_state, batches, overnight, screenings
 from storage.batches.configurations import Configuration, load_configuration
+from storage.batches.counts import Totals
 from storage.batches.overnight import DrawWanted, HandedIn, OpenCase
 from storage.batches.pending import pause_for_fault, record_error
 from storage.batches.screenings import CaseForScreening, EndedRun
@@ -40,7 +39,6 @@ MOST_TRIES = 3
 CLOCKS_DIFFER = timedelta(minutes=10)
 
 log = logging.getLogger(__name__)
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -50,8 +48,6 @@ class OvernightRunner:
     def __init__(self, job: ScreeningJob, poll_s: float = POLL_S) -> None:
         self.db, self.agents, self.clock, self.health = job.db, job.agents, job.clock, job.health
         self._worker, self._poll_s = job.worker, poll_s
-        self._foreign: set[str] = set()
-        """Message batches of others on the account."""
 
     async def run(self) -> None:
         """Until cancelled. A fault waits for the next look; nothing is lost by it."""
@@ -65,8 +61,8 @@ class OvernightRunner:
             if not await self._guarded_round():
                 await asyncio.sleep(self._poll_s)
 
-    async def _do(self, work: Callable[Concatenate[Database, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return await retry_in_thread(work, self.db, *args, **kwargs)
+    async def _do(self, work: Callable[..., T], *args: Any) -> T:
+        return await retry_in_thread(work, self.db, *args)
 
     async def _guarded_round(self) -> bool:
         try:
@@ -103,7 +99,7 @@ class OvernightRunner:
         standing = await self._do(screenings.batch_standing, batch_id)
         if standing.allows_calls and await self._do(is_stopped):
             for waiting in await self._do(overnight.open_cases, batch_id):
-                await self._decide(waiting, {}, stopped=True)
+                await self._decide(waiting, stopped=True)
             await self._do(overnight.lose_unused, batch_id, self.clock())
         opened = await self._do(overnight.open_message_batches, batch_id)
         made = await self._do(load_configuration, version)
@@ -146,15 +142,13 @@ class OvernightRunner:
         """What of the account may be this message batch, of which no id came back: those of its size that have not
         ended, and the one whose results bear the ids that were recorded before it was sent.
         """
-        others = await self._do(overnight.service_ids) | self._foreign
+        ours = await self._do(overnight.service_ids)
         found: list[MessageBatch] = []
         for listed in await service.list_since(sent.created_at - CLOCKS_DIFFER):
-            if listed.id in others or _processed(listed) + listed.request_counts.processing != sent.requests:
+            if listed.id in ours or _processed(listed) + listed.request_counts.processing != sent.requests:
                 continue
             if listed.processing_status != "ended" or await self._bears_ids_of(service, listed.id, sent.id):
                 found.append(listed)
-            else:
-                self._foreign.add(listed.id)
         return found
 
     async def _bears_ids_of(self, service: "MessageBatches", service_id: str, message_batch: str) -> bool:
@@ -191,10 +185,9 @@ class OvernightRunner:
 
     async def _next_round(self, service: "MessageBatches", made: Configuration, batch_id: str) -> bool:
         """Decide what can be decided, and ask for what the other cases need; whether anything was sent."""
-        times = await self._do(overnight.stopping_times, batch_id)
         wanted: list[DrawWanted] = []
         for waiting in await self._do(overnight.open_cases, batch_id):
-            wanted += await self._decide(waiting, times)
+            wanted += await self._decide(waiting)
         if not wanted:
             return False
         if (cap := await self._do(self._cap_in_the_way, service, made, batch_id, wanted)) is not None:
@@ -208,30 +201,23 @@ class OvernightRunner:
         self, db: Database, service: "MessageBatches", made: Configuration, batch_id: str, wanted: Sequence[DrawWanted]
     ) -> str | None:
         """The cap that this round would exceed, counting all that was bought; an unknown cost exceeds every cap."""
-        caps = screenings.batch_standing(db, batch_id).caps
         bought = overnight.overnight_progress(db, batch_id)
         calls = bought.answers + bought.waiting + len(wanted)
-        if caps.max_calls is not None and calls > caps.max_calls:
-            return "max_calls"
-        if caps.max_cost_usd is None:
-            return None
         nodes = [made.pipeline.node(name) for name in {draw.node for draw in wanted}]
         usage = bought.mean_usage or service.usual_usage(nodes, overnight.mean_characters(db, batch_id))
         price = self.agents.cost_usd(made, usage)
-        if price is None:
-            return "cost_unknown"
-        return "max_cost" if HALF * price * calls > caps.max_cost_usd else None
+        # One call less: a cap is reached by what uses all of it, and this round may.
+        spent = Totals(calls=calls - 1, unpriced_calls=int(price is None), cost_usd=HALF * (price or 0.0) * (calls - 1))
+        return screenings.batch_standing(db, batch_id).caps.reached_cap(spent)
 
-    async def _decide(
-        self, waiting: OpenCase, times: Mapping[str, Sequence[int]], *, stopped: bool = False
-    ) -> list[DrawWanted]:
+    async def _decide(self, waiting: OpenCase, *, stopped: bool = False) -> list[DrawWanted]:
         """Bring the case as far as its answers lead: what it needs next, nothing where it came to its end or failed and
         was set aside; with ``stopped`` it is left to a person. SamplerError where the batch should stop; faults of the
         database that pass by themselves are raised.
         """
         try:
             case = await self._do(screenings.case_for_screening, waiting.case_id)
-            return [] if case is None else await self._screen(case, waiting, times, stopped=stopped)
+            return [] if case is None else await self._screen(case, waiting, stopped=stopped)
         except SamplerError as error:
             if error.stops_batch:
                 raise
@@ -244,9 +230,7 @@ class OvernightRunner:
         await self._do(record_error, waiting.case_id, kind, message, self.clock())
         return []
 
-    async def _screen(
-        self, case: CaseForScreening, waiting: OpenCase, times: Mapping[str, Sequence[int]], *, stopped: bool
-    ) -> list[DrawWanted]:
+    async def _screen(self, case: CaseForScreening, waiting: OpenCase, *, stopped: bool) -> list[DrawWanted]:
         runs = await self._do(screenings.committed_runs, case.case_id)
         answers = Answers(await self._do(overnight.requests_of, case.case_id), waiting.parked)
         position = len(runs)
@@ -268,7 +252,7 @@ class OvernightRunner:
             try:
                 found = await screen(case.text, guard, case.pipeline, answers, committed=runs, commit=commit)
             except _DrawsMissing as missing:
-                return _next_draws(case, answers, missing.request, times.get(missing.request.node, ()))
+                return _next_draws(case, answers, missing.request)
         cost = sum_costs([self._cost_usd(case, run, answers) for run in found.runs])
         version = case.configuration.version
         await self._do(screenings.commit_outcome, case.case_id, found, cost, version, self.clock())
@@ -332,12 +316,8 @@ def _may_send(db: Database, batch_id: str) -> bool:
 
 
 def _requests(db: Database, made: Configuration, message_batch: str) -> dict[str, DrawRequest]:
-    """Its requests without an answer, by custom id. A text leaves by this way only where it has a reference label:
-    SamplerError.
-    """
+    """Its requests without an answer, by custom id."""
     wanted = overnight.unanswered(db, message_batch)
-    if not all(row.labelled for row in wanted):
-        raise SamplerError("no_reference", "A text without a reference label is not sent by message batch.")
     texts = {case_id: screenings.text_for_agents(db, case_id) for case_id in {row.case_id for row in wanted}}
     return {
         row.custom_id: DrawRequest(
@@ -357,52 +337,22 @@ def _processed(found: "MessageBatch") -> int:
     return counts.succeeded + counts.errored + counts.canceled + counts.expired
 
 
-def _next_draws(
-    case: CaseForScreening, answers: Answers, request: DrawRequest, times: Sequence[int]
-) -> list[DrawWanted]:
+def _next_draws(case: CaseForScreening, answers: Answers, request: DrawRequest) -> list[DrawWanted]:
     node, variant = request.node, request.variant
     have, known = len(answers.in_order(node, variant)), answers.draws[node, variant]
-    budget = case.pipeline.node(node).rule.budget
-    draw_batch = next_batch_size(times, have, request.first + request.count - have, budget)
-    return [DrawWanted(case.case_id, node, variant, at) for at in range(have, have + draw_batch) if at not in known]
+    least, budget = request.first + request.count - have, case.pipeline.node(node).rule.budget
+    return [
+        DrawWanted(case.case_id, node, variant, at)
+        for at in range(have, have + next_batch_size(have, least, budget))
+        if at not in known
+    ]
 
 
-# How many answers to buy at once where each further round costs hours: the cheapest plan for known stopping times.
+def next_batch_size(drawn: int, least: int, budget: int) -> int:
+    """How many answers to ask for after ``drawn``, where a further round may take hours: half as many again, so that
+    rounds stay few whatever a text needs; at least ``least``, at most what the budget leaves.
 
-ROUND_PRICE = 2.0
-"""What one further round of a case is worth, in calls."""
-FEWEST_TIMES = 20
-"""Stopping times below which nothing is guessed from them."""
-FEWEST_DRAWN = 10
-"""Answers up to which a node that nothing is known of asks for no more than the earliest decision takes."""
-
-
-def next_batch_size(times: Sequence[int], drawn: int, least: int, budget: int, round_price: float = ROUND_PRICE) -> int:
-    """How many answers to ask for now, after ``drawn``: at least ``least``, at most what the budget leaves.
-
-    The plan c₁ < c₂ < … of totals that minimises E[calls bought + round_price · rounds], where the number of calls
-    that a node needs is one of ``times`` above ``drawn``, all alike probable. Where these are too few: half as many
-    again as there are, so that rounds stay few whatever a text needs.
-
-    >>> next_batch_size([], 0, 5, 100), next_batch_size([], 16, 1, 100)
-    (5, 8)
-    >>> next_batch_size([5] * 10 + [11] * 90, 0, 5, 100), next_batch_size([5] * 90 + [40] * 10, 0, 5, 100)
-    (11, 5)
+    >>> [next_batch_size(drawn, 1, 100) for drawn in (0, 5, 16, 90)], next_batch_size(0, 5, 100)
+    ([1, 2, 8, 10], 5)
     """
-    needed = tuple(sorted(time for time in times if time > drawn))
-    if len(needed) < FEWEST_TIMES:
-        draw_batch = max(least, drawn // 2 if drawn >= FEWEST_DRAWN else 0)
-    else:
-        draw_batch = max(_plan(needed, drawn, least, round_price)[0] - drawn, least)
-    return min(draw_batch, max(budget - drawn, least))
-
-
-@lru_cache(maxsize=4096)
-def _plan(needed: tuple[int, ...], drawn: int, least: int, round_price: float) -> tuple[int, float]:
-    """The total to buy up to next, of equally cheap ones the smallest, and the expected price from here on."""
-    prices = {}
-    for total in sorted({max(drawn + least, time) for time in needed}):
-        later = tuple(time for time in needed if time > total)
-        rest = len(later) / len(needed) * _plan(later, total, 1, round_price)[1] if later else 0.0
-        prices[total] = round(total - drawn + round_price + rest, 9)
-    return min(prices.items(), key=itemgetter(1))
+    return max(least, min(drawn // 2, budget - drawn))

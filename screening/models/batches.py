@@ -6,11 +6,10 @@ handed in: the library would send the key to whatever address a reply names for 
 
 import random
 import re
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Literal, Self
 
 import anthropic
 import httpx2
@@ -38,9 +37,9 @@ from screening.pipeline.draws import TOO_LONG, Draw, DrawRequest, SamplerError, 
 from screening.pipeline.files import PromptSet
 
 LARGEST_RESULTS = 64 * 1024 * 1024
-LONG_CACHE = {"type": "ephemeral", "ttl": "1h"}
 _TIMEOUT_S = 300.0
-T = TypeVar("T")
+_MOST_LISTED = 1_000
+"""Message batches of the account that are looked through for one of which no id came back."""
 
 
 class MessageBatches:
@@ -50,7 +49,6 @@ class MessageBatches:
         self._settings, self._prompts = settings, prompts
         # The one for live calls warns of large bodies.
         self._client = client_for(settings, largest=LARGEST_RESULTS, timeout_s=_TIMEOUT_S, over=DefaultAsyncHttpxClient)
-        self._batches = self._client.messages.batches.with_raw_response
 
     async def __aenter__(self) -> Self:
         return self
@@ -65,36 +63,28 @@ class MessageBatches:
     async def create(self, seed: str, requests: Mapping[str, DrawRequest]) -> str:
         """Hand these calls in, by custom id; returns the service's id. After an error they may have arrived still."""
         entries = [
-            {"custom_id": custom_id, "params": self._body(self._prepare(seed, custom_id, request))}
+            {"custom_id": custom_id, "params": write_message(self._prepare(seed, custom_id, request), self._settings)}
             for custom_id, request in requests.items()
         ]
-        return _batch(await _json(self._batches.create(requests=cast(Any, entries)))).id
+        return _batch(await self._json("post", "", body={"requests": entries})).id
 
     async def find(self, service_id: str) -> MessageBatch:
         """The batch of this id, as the service sees it now."""
-        return _batch(await _json(self._batches.retrieve(service_id)))
+        return _batch(await self._json("get", f"/{service_id}"))
 
     async def list_since(self, earliest: datetime) -> list[MessageBatch]:
         """What the account has handed in from this moment on."""
-        found: list[MessageBatch] = []
-        after: Any = anthropic.omit
-        while True:
-            page = await _json(self._batches.list(limit=100, after_id=after))
-            listed = [_batch(told) for told in page.get("data") or []]
-            found += [batch for batch in listed if batch.created_at >= earliest]
-            if not page.get("has_more") or not listed or listed[-1].created_at < earliest:  # the newest come first
-                return found
-            after = listed[-1].id
+        page = await self._json("get", f"?limit={_MOST_LISTED}")
+        return [batch for batch in map(_batch, page.get("data") or []) if batch.created_at >= earliest]
 
     async def cancel(self, service_id: str) -> None:
         """Ask the service to end it; what is answered already stays."""
-        await _json(self._batches.cancel(service_id))
+        await self._json("post", f"/{service_id}/cancel")
 
     async def results(self, service_id: str) -> list[tuple[str, Mapping[str, Any]]]:
         """Custom id and result of each line, in whatever order they come; lines that are no plain JSON are left out."""
-        url = f"/v1/messages/batches/{service_id}/results"
         found: list[tuple[str, Mapping[str, Any]]] = []
-        for line in (await _answered(self._client.get(url, cast_to=httpx2.Response))).content.split(b"\n"):
+        for line in (await self._answer("get", f"/{service_id}/results")).split(b"\n"):
             with suppress(UnreadableBody):
                 whole = json_object(line) if len(line) <= LARGEST_BODY else {}
                 custom_id, result = whole.get("custom_id"), whole.get("result")
@@ -120,36 +110,29 @@ class MessageBatches:
         rng = random.Random(f"{seed}:{custom_id}")  # noqa: S311 - the seed is the operating system's
         return prepare_call(request, self._settings, self._prompts, rng)
 
-    def _body(self, call: PreparedCall) -> Mapping[str, object]:
-        """Fixed prompts are cached for an hour, not five minutes: a round may take longer than those."""
-        system = [
-            {**block, "cache_control": LONG_CACHE} if "cache_control" in block else block for block in call.system
-        ]
-        return write_message(replace(call, system=system), self._settings)
-
-
-async def _answered(asked: Awaitable[T]) -> T:
-    """What the library brings, or SamplerError; nothing is quoted."""
-    try:
-        return await asked
-    except anthropic.APIStatusError as error:
+    async def _json(self, way: Literal["get", "post"], path: str, **sent: Any) -> Mapping[str, Any]:
         try:
-            raise judge_status(error.status_code, error.response.content) from None
-        except AttemptFailed as failed:
-            raise SamplerError(failed.kind, "The service failed, or limits our rate.") from None
-    except anthropic.APIConnectionError as error:
-        if isinstance(error.__cause__, UnreadableBody):
+            return json_object(await self._answer(way, path, **sent))
+        except UnreadableBody:
             raise _unreadable() from None
-        raise SamplerError("connection", "The service cannot be reached.") from None
-    except anthropic.AnthropicError as error:
-        raise SamplerError("service", f"The call failed: {type(error).__name__}.") from None
 
-
-async def _json(asked: Awaitable[Any]) -> Mapping[str, Any]:
-    try:
-        return json_object((await _answered(asked)).http_response.content)
-    except UnreadableBody:
-        raise _unreadable() from None
+    async def _answer(self, way: Literal["get", "post"], path: str, **sent: Any) -> bytes:
+        """The body that the service answers with, or SamplerError; nothing is quoted."""
+        ask = getattr(self._client, way)
+        try:
+            answer: httpx2.Response = await ask(f"/v1/messages/batches{path}", cast_to=httpx2.Response, **sent)
+            return answer.content
+        except anthropic.APIStatusError as error:
+            try:
+                raise judge_status(error.status_code, error.response.content) from None
+            except AttemptFailed as failed:
+                raise SamplerError(failed.kind, "The service failed, or limits our rate.") from None
+        except anthropic.APIConnectionError as error:
+            if isinstance(error.__cause__, UnreadableBody):
+                raise _unreadable() from None
+            raise SamplerError("connection", "The service cannot be reached.") from None
+        except anthropic.AnthropicError as error:
+            raise SamplerError("service", f"The call failed: {type(error).__name__}.") from None
 
 
 def _batch(told: object) -> MessageBatch:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, Select, and_, exists, func, insert, or_, select, update
 
 from screening.pipeline.draws import Answer, Draw, Usage, decode_draws
-from screening.pipeline.engine import MAIN
 from storage.batches.batch_state import batch_row
 from storage.batches.pending import batches_with_ready_cases, keep_error
 from storage.batches.screenings import restore_draw
@@ -33,10 +32,8 @@ from storage.schema import (
 
 LARGEST = 2_000
 """Requests of one message batch: far below the service's own limits, and little to hold in memory."""
-TIMES_KEPT = 2_000
 
 _of, _asked = message_batches.c, message_requests.c
-_labelled = cases.c.reference.is_not(None).label("labelled")
 
 
 class DrawWanted(NamedTuple):
@@ -75,7 +72,8 @@ def open_cases(db: Database, batch_id: str) -> list[OpenCase]:
     """
     waits = pending_cases.c
     parked = select(func.count()).where(case_errors.c.case_id == waits.case_id).scalar_subquery().label("parked")
-    query = select(waits.case_id, _labelled, parked).join(cases, cases.c.id == waits.case_id)
+    labelled = cases.c.reference.is_not(None).label("labelled")
+    query = select(waits.case_id, labelled, parked).join(cases, cases.c.id == waits.case_id)
     return list(db.rows(query.where(waits.batch_id == batch_id, waits.ready_at.is_not(None)).order_by(waits.row)))
 
 
@@ -113,9 +111,9 @@ def is_needed(db: Database, sent: HandedIn) -> bool:
 
 
 def unanswered(db: Database, message_batch: str) -> list[Row[Any]]:
-    """The requests without an answer, and of each whether its text is ``labelled``."""
-    query = select(message_requests, _labelled).join(cases, cases.c.id == _asked.case_id)
-    return list(db.rows(query.where(_asked.message_batch == message_batch, _asked.code.is_(None))))
+    """The requests without an answer."""
+    of_it = _asked.message_batch == message_batch, _asked.code.is_(None)
+    return list(db.rows(select(message_requests).where(*of_it)))
 
 
 def record_sent(db: Database, message_batch: str, service_id: str) -> None:
@@ -168,24 +166,6 @@ def requests_of(db: Database, case_id: str) -> list[Row[Any]]:
 def draw_of(request: Row[Any]) -> Draw:
     """The draw that came back for a request with a ``code``."""
     return restore_draw(decode_draws(request.code)[0], request.raw or "", record(Usage, request))
-
-
-def stopping_times(db: Database, batch_id: str) -> dict[str, list[int]]:
-    """Calls that each node needed in the latest runs under this batch's configuration, whichever batch they were of."""
-    run = node_runs.c
-    same = select(batches.c.configuration).where(batches.c.id == batch_id).scalar_subquery()
-    query = (
-        select(run.node, run.calls)
-        .join(cases, cases.c.id == run.case_id)
-        .join(batches, and_(batches.c.id == cases.c.batch_id, batches.c.configuration == same))
-        .where(run.variant == MAIN)
-        .order_by(run.ended_at.desc())
-        .limit(TIMES_KEPT)
-    )
-    found: dict[str, list[int]] = {}
-    for row in db.rows(query):
-        found.setdefault(row.node, []).append(row.calls)
-    return found
 
 
 def mean_characters(db: Database, batch_id: str) -> float:
@@ -266,11 +246,12 @@ def overnight_progress(db: Database, batch_id: str) -> OvernightProgress:
         sent = conn.execute(sums).one()
     last = max((row.round for row in rows), default=0)
     latest = [row for row in rows if row.round == last]
-    return OvernightProgress(
+    return record(
+        OvernightProgress,
+        sent,
         round=last,
         requests=sum(row.requests for row in latest),
         processed=sum(row.processed for row in latest),
         under_way=any(row.ended_at is None for row in latest),
         usage=Usage(**{name: int(getattr(sent, name)) for name in tokens}),
-        **{name: getattr(sent, name) for name in ("answers", "failed", "waiting", "unneeded")},
     )

@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import ColumnElement, Table, func, select
 
@@ -15,6 +16,7 @@ from jobs.procrastinate import ProcrastinateRunner
 from jobs.runner import LocalRunner, Runner
 from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase
+from screening.labels import Label
 from screening.pipeline.config import preset
 from screening.pipeline.draws import Draw, DrawRequest, DrawSource
 from screening.review.actors import LOCAL_USER
@@ -69,29 +71,35 @@ def batch(
     db: Database,
     texts: int | Sequence[str],
     *,
-    kind: str = "batch",
     made_of: Agents | None = None,
     configured: Configuration | None = None,
+    reference: Label | None = None,
+    unlabelled: int = 0,
+    **more: Any,
 ) -> str:
-    """A batch of these posts, or of so many, for simulated agents where nothing else is said."""
-    batch_id, now = open_batch_of(db, kind, made_of, configured)
+    """A batch of these posts, or of so many, for simulated agents where nothing else is said; all but the first
+    ``unlabelled`` have this reference label.
+    """
+    batch_id, now = open_batch_of(db, made_of, configured, **more)
     if isinstance(texts, int):
         texts = [f"{SENTENCES[row % 4]}, day {row}." for row in range(1, texts + 1)]
-    posts = (NewCase(row=row, external_id=f"p{row}", text=receive(text)) for row, text in enumerate(texts, 1))
-    add_rows(db, batch_id, posts, now)
+    posts = [NewCase(row=row, external_id=f"p{row}", text=receive(text)) for row, text in enumerate(texts, 1)]
+    labelled = [replace(post, reference=reference) for post in posts[unlabelled:]]
+    add_rows(db, batch_id, [*posts[:unlabelled], *labelled], now)
     close_intake(db, LOCAL_USER.at(now), batch_id)
     return batch_id
 
 
 def open_batch_of(
-    db: Database, kind: str = "batch", made_of: Agents | None = None, configured: Configuration | None = None
+    db: Database, made_of: Agents | None = None, configured: Configuration | None = None, **more: Any
 ) -> tuple[str, datetime]:
     """An empty batch for these agents, else simulated ones, and when it was made."""
     now = datetime.now(UTC)
     usual = Configuration(pipeline=preset("recommended"), sampler=(made_of or agents()).describe(0))
     version = save_configuration(db, configured or usual, now)
-    new = NewBatch(name="posts", configuration_version=version, seed=0, kind=kind)  # type: ignore[arg-type]
-    return create_batch(db, LOCAL_USER.at(now), new), now
+    return create_batch(
+        db, LOCAL_USER.at(now), NewBatch(name="posts", configuration_version=version, seed=0, **more)
+    ), now
 
 
 def job_of(db: Database, made_of: Agents, health: ModelHealth | None = None) -> ScreeningJob:

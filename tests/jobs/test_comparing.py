@@ -4,7 +4,6 @@ import asyncio
 from contextlib import aclosing
 
 import pytest
-from pydantic import SecretStr
 from sqlalchemy import func, select
 
 from jobs.agents import Agents
@@ -156,23 +155,6 @@ async def test_what_was_stopped_goes_on_when_it_is_begun_again_and_pays_for_furt
     assert found.pop(first) == (8, 8, False) and list(found.values()) == [(0, 8, False)]
 
 
-@pytest.mark.usefixtures("short_pauses")
-async def test_what_a_refused_key_ended_goes_on_with_the_cases_that_are_left(db: Database, stub: Stub) -> None:
-    server = stub(StubPlan(weights={"safe": 1.0}, api_key="right"))
-    wrong = _settings_of(server, "old")
-    comparison = _begin(db, await screened(db, 3), wrong)
-    async with aclosing(Agents(wrong)) as agents:
-        assert await _comparing(db, agents).round() == 0
-    ended = _only(db)
-    assert (ended.ended_why, ended.may_go_on, ended.running) == ("authentication", True, False)
-    assert [resume_comparison(db, _by(), comparison) for _ in range(2)] == [True, False]
-    async with aclosing(Agents(wrong.model_copy(update={"anthropic_api_key": SecretStr("right")}))) as agents:
-        assert await _comparing(db, agents).round() == 3
-    found = _only(db)
-    assert (found.id, found.done, found.ended_why, found.may_go_on) == (comparison, 3, None, False)
-    assert verify(db).ok
-
-
 async def test_a_cap_ends_it_within_a_few_draw_batches_and_what_was_paid_counts(db: Database) -> None:
     batch_id = await screened(db, 20)
     comparison, comparing = _begin(db, batch_id, caps=Caps(max_calls=300)), _comparing(db)
@@ -189,7 +171,7 @@ async def test_a_cap_ends_it_within_a_few_draw_batches_and_what_was_paid_counts(
 
 
 class _Away(Agents):
-    """A service that breaks down, or an agent with a bug, after the first draw batch of every case."""
+    """A service that breaks down or refuses the key, or an agent with a bug, after each case's first draw batch."""
 
     fault: Exception
 
@@ -202,6 +184,18 @@ class _Away(Agents):
         if request.first:
             raise self.fault
         return await self.inner.draw(request)
+
+
+async def test_what_a_refused_key_ended_goes_on_with_the_cases_that_are_left(db: Database) -> None:
+    comparison, agents = _begin(db, await screened(db, 3)), _Away(SIMULATED)
+    agents.fault = SamplerError("authentication", "Refused.", stops_batch=True)
+    assert await _comparing(db, agents).round() == 0
+    ended = _only(db)
+    assert (ended.ended_why, ended.may_go_on, ended.running) == ("authentication", True, False)
+    assert [resume_comparison(db, _by(), comparison) for _ in range(2)] == [True, False]
+    assert await _comparing(db).round() == 3
+    found = _only(db)
+    assert (found.id, found.done, found.ended_why, found.may_go_on) == (comparison, 3, None, False)
 
 
 @pytest.mark.parametrize("fault", [SamplerError("overloaded", "Overloaded."), ZeroDivisionError()], ids=repr)

@@ -3,12 +3,10 @@ goes wrong with one is seen, and holds up nothing else.
 """
 
 import asyncio
-import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from typing import Any
 
 import pytest
@@ -16,10 +14,9 @@ from sqlalchemy import func, select, update
 
 from jobs.agents import Agents
 from jobs.intake import configuration
-from jobs.overnight import FEWEST_DRAWN, FEWEST_TIMES, MOST_TRIES, Answers, OvernightRunner, next_batch_size
+from jobs.overnight import MOST_TRIES, Answers, OvernightRunner
 from jobs.process import system_clock
 from jobs.screening_job import ScreeningJob
-from screening.datasets.rows import NewCase
 from screening.labels import Label
 from screening.pipeline.config import preset
 from screening.pipeline.cost import cost_usd
@@ -27,13 +24,10 @@ from screening.pipeline.draws import Draw, DrawRequest, Usage, encode_draws
 from screening.pipeline.engine import guard_for, screen
 from screening.review.actors import LOCAL_USER, Acting
 from screening.settings import Settings
-from screening.text.received import receive
 from storage.batches import batches, overnight
 from storage.batches.batch_state import BatchState, Caps
-from storage.batches.batches import NewBatch, create_batch
-from storage.batches.configurations import Configuration, load_configuration, save_configuration
+from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.entries import standstills
-from storage.batches.intake import add_rows, close_intake
 from storage.batches.overnight import overnight_progress
 from storage.batches.pending import pending_cases
 from storage.batches.screenings import case_of, case_row, runs_of
@@ -50,9 +44,8 @@ from storage.schema import (
 )
 from storage.schema import pending_cases as waiting
 from storage.settings_store import start, stop
-from tests.jobs.files import SENTENCES
 from tests.jobs.processes import NotingStub
-from tests.jobs.running import settings_of
+from tests.jobs.running import batch, settings_of
 from tests.stub_server import StubPlan, TextRule
 
 PLAN = StubPlan(
@@ -70,30 +63,10 @@ def settings_for(stub: NotingStub) -> Settings:
     return settings_of(stub.url, overnight_poll_s=0.05)
 
 
-def labelled_batch(
-    db: Database,
-    settings: Settings,
-    rows: int,
-    *,
-    unlabelled: int = 0,
-) -> str:
+def labelled_batch(db: Database, settings: Settings, rows: int, *, unlabelled: int = 0) -> str:
     """An overnight batch of research posts."""
-    now, agents = datetime.now(UTC), Agents(settings)
-    version = save_configuration(db, configuration(settings, agents, preset("certified")), now)
-    new = NewBatch(name="posts", configuration_version=version, seed=0, overnight=True)
-    batch_id = create_batch(db, LOCAL_USER.at(now), new)
-    posts = [
-        NewCase(
-            row=row,
-            external_id=f"p{row}",
-            text=receive(f"{SENTENCES[row % 4]}, day {row}."),
-            reference=None if row <= unlabelled else Label.SAFE,
-        )
-        for row in range(1, rows + 1)
-    ]
-    add_rows(db, batch_id, posts, now)
-    close_intake(db, LOCAL_USER.at(now), batch_id)
-    return batch_id
+    made = configuration(settings, Agents(settings), preset("certified"))
+    return batch(db, rows, configured=made, reference=Label.SAFE, unlabelled=unlabelled, overnight=True)
 
 
 def work(db: Database, settings: Settings, agents: Agents | None = None) -> OvernightRunner:
@@ -102,8 +75,7 @@ def work(db: Database, settings: Settings, agents: Agents | None = None) -> Over
 
 
 class _Bought:
-    """Gives the draws that were bought, by node, variant and number; the engine refuses a draw batch that lacks
-    some."""
+    """Gives the draws that were bought; the engine refuses a draw batch that lacks some."""
 
     def __init__(self, bought: Mapping[tuple[str, str], Mapping[int, Draw]]) -> None:
         self.bought = bought
@@ -155,7 +127,7 @@ async def done(db: Database, server: NotingStub, rows: int, **more: Any) -> tupl
 async def test_rounds_give_the_same_outcomes_as_live_on_the_same_draws(db: Database, stub: Stub) -> None:
     server = stub(PLAN)
     settings = settings_for(server)
-    batch_id = labelled_batch(db, settings, 40)
+    batch_id = labelled_batch(db, settings, 24)
     assert pending_cases(db, 10) == []  # nothing of it goes live
     await work(db, settings).until_over(batch_id)
     assert batches.batch_state(db, batch_id) is BatchState.FINISHED
@@ -163,20 +135,30 @@ async def test_rounds_give_the_same_outcomes_as_live_on_the_same_draws(db: Datab
     each_draw_once(db, batch_id)
     told = overnight_progress(db, batch_id)
     used = db.value(select(func.sum(node_runs.c.calls)))
-    assert sum(ends.values()) == 40 and len(ends) == 3
+    assert sum(ends.values()) == 24 and len(ends) == 3
     assert told.answers == used + told.unneeded == len(server.batches.bodies)
     assert told.failed == told.waiting == 0 and not told.under_way
     assert told.round == len(server.batches.all) < 25
     assert server.counters.requests == 0  # not one live call
 
 
-async def test_what_fails_is_asked_for_again_by_itself(db: Database, stub: Stub) -> None:
-    """Errored, expired, cancelled and garbled results, each on its own: the others of its batch count."""
-    faults = dict.fromkeys(("errored", "expired", "canceled", "garbled"), 0.02)
-    server, batch_id, _ = await done(db, stub(PLAN.model_copy(update={"batch_faults": faults})), 20)
+@pytest.mark.parametrize(
+    ("rows", "changes"),
+    [
+        (20, {"batch_faults": dict.fromkeys(("errored", "expired", "canceled", "garbled"), 0.02)}),
+        # The first batch arrives, but the answer to handing it in does not: it is not handed in a second time, also
+        # where it ends just after the account's list was read.
+        (5, {"batch_lost": (True,), "batch_s": 0.3}),
+        (5, {"batch_lost": (True,), "batch_s": 0.3, "batch_lost_ends_when_listed": True}),
+    ],
+)
+async def test_what_fails_is_asked_for_again_and_a_batch_whose_reply_was_lost_is_found_by_the_ids_recorded(
+    db: Database, stub: Stub, rows: int, changes: dict[str, Any]
+) -> None:
+    server, batch_id, _ = await done(db, stub(PLAN.model_copy(update=changes)), rows)
     told = overnight_progress(db, batch_id)
-    assert batches.batch_state(db, batch_id) is BatchState.FINISHED
-    assert told.failed > 0 and told.answers + told.failed == len(server.batches.bodies)
+    assert batches.batch_state(db, batch_id) is BatchState.FINISHED and (told.failed > 0) is ("batch_faults" in changes)
+    assert told.answers + told.failed == len(server.batches.bodies)
     await as_live(db, batch_id)
     each_draw_once(db, batch_id)
 
@@ -188,19 +170,6 @@ async def test_a_request_that_keeps_failing_leaves_its_case_to_a_person(db: Data
     assert batches.retry_failed(db, LOCAL_USER.at(datetime.now(UTC)), batch_id) == 3
     await own.until_over(batch_id)
     assert batches.batch_state(db, batch_id) is BatchState.FINISHED
-    await as_live(db, batch_id)
-
-
-@pytest.mark.parametrize("between_two_looks", [False, True])
-async def test_a_lost_reply_is_found_again_by_the_ids_that_were_recorded(
-    db: Database, stub: Stub, between_two_looks: bool
-) -> None:
-    """The first batch arrives, but the answer to handing it in does not: it is not handed in a second time, also where
-    it ends just after the account's list was read.
-    """
-    lost = {"batch_lost": (True,), "batch_s": 0.3, "batch_lost_ends_when_listed": between_two_looks}
-    server, batch_id, _ = await done(db, stub(PLAN.model_copy(update=lost)), 5)
-    assert overnight_progress(db, batch_id).answers == len(server.batches.bodies)
     await as_live(db, batch_id)
 
 
@@ -345,69 +314,3 @@ async def test_what_a_cancelled_batch_was_answered_by_then_counts_as_lost(db: Da
     assert (told.state, told.calls, told.lost_calls) == ("cancelled", 15, 15) and not overnight.open_message_batches(
         db, batch_id
     )
-
-
-# How many answers to buy at once: against every plan there is, and by hand.
-
-
-def cheapest(times: list[int], drawn: int, least: int, price: float) -> float:
-    """The expected price of the best plan: every total up to the longest time is tried at every round."""
-    longest = max(times)
-
-    @cache
-    def cost(have: int, least: int) -> float:
-        going = [time for time in times if time > have]
-        if not going:
-            return 0.0
-        return min(
-            total - have + price + sum(time > total for time in going) / len(going) * cost(total, 1)
-            for total in range(have + least, max(longest, have + least) + 1)
-        )
-
-    return cost(drawn, least)
-
-
-def paid(times: list[int], drawn: int, least: int, price: float) -> float:
-    """What the draw batches that are asked for cost, over these times."""
-    total = 0.0
-    for time in times:
-        have, need = drawn, least
-        while have < time:
-            draw_batch = next_batch_size(times, have, need, 10_000, price)
-            have, need, total = have + draw_batch, 1, total + draw_batch + price
-    return total / len(times)
-
-
-@pytest.mark.parametrize("price", [0.5, 2.0, 9.0])
-@pytest.mark.parametrize("seed", range(4))
-def test_no_plan_is_cheaper(seed: int, price: float) -> None:
-    chance = random.Random(seed)
-    # Many alike, so that more than the fewest are left wherever a plan may stop but at the end.
-    times = sorted(chance.choice([5, 7, 11, 18]) for _ in range(40)) + [26] * FEWEST_TIMES
-    assert paid(times, 0, 5, price) == pytest.approx(cheapest(times, 0, 5, price))
-
-
-def test_a_round_that_costs_more_is_worth_more_calls_at_once() -> None:
-    times = [5] * 50 + [15] * 50
-    # at once: 15 + price; in two: 5 + price, and for half of them 10 + price more: equal at price 10
-    assert next_batch_size(times, 0, 5, 100, 9.0) == 5 and next_batch_size(times, 0, 5, 100, 11.0) == 15
-    assert next_batch_size(times, 0, 5, 100, 10.0) == 5, "of equal plans the one that buys less"
-
-
-@pytest.mark.parametrize(
-    ("times", "drawn", "least", "most", "draw_batch"),
-    [
-        pytest.param([5] * 1000 + [12] * FEWEST_TIMES, 5, 1, 100, 7, id="times that are past tell nothing"),
-        pytest.param([30] * FEWEST_TIMES, 0, 5, 100, 30, id="all at once"),
-        pytest.param([30] * FEWEST_TIMES, 0, 5, 20, 20, id="within the budget"),
-        pytest.param([30] * FEWEST_TIMES, 18, 3, 20, 3, id="never less than the least"),
-        pytest.param([30] * FEWEST_TIMES, 0, 40, 100, 40, id="nothing is decided before"),
-        pytest.param([40] * (FEWEST_TIMES - 1), 0, 5, 100, 5, id="too few times"),
-        pytest.param([40] * (FEWEST_TIMES - 1), FEWEST_DRAWN - 1, 1, 100, 1, id="too few draws"),
-        pytest.param([40] * (FEWEST_TIMES - 1), FEWEST_DRAWN, 1, 100, 5, id="half as many again"),
-        pytest.param([40] * (FEWEST_TIMES - 1), FEWEST_DRAWN, 6, 100, 6, id="half as many again or the least"),
-        pytest.param([40] * (FEWEST_TIMES - 1), 17, 1, 100, 8, id="half of seventeen"),
-    ],
-)
-def test_how_many_are_bought(times: list[int], drawn: int, least: int, most: int, draw_batch: int) -> None:
-    assert next_batch_size(times, drawn, least, most) == draw_batch
