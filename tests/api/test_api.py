@@ -5,6 +5,7 @@ import json
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,8 +20,10 @@ from api.intake import Intake, tell_settled
 from jobs import channels
 from jobs.agents import accepted_names
 from jobs.channels import signature
-from screening.datasets.mapping import FileMapping
-from screening.labels import Outcome
+from jobs.intake import receiver
+from screening.datasets.mapping import ColumnMapping, FileMapping
+from screening.datasets.reader import read_table
+from screening.labels import Label, Outcome
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
@@ -28,6 +31,7 @@ from screening.review.reach import Reach
 from screening.settings import Settings
 from storage.batches.batches import cancel
 from storage.batches.configurations import activate, keep_version, load_configuration, save_configuration
+from storage.batches.intake import add_rows
 from storage.database import Database
 from storage.review import program_texts
 from storage.review.erasure import By, Selection, erase, erase_rows
@@ -478,6 +482,24 @@ def test_a_file_that_cannot_be_read_to_its_end_is_said_and_goes_on_under_its_key
     found = site.ended(made, batch_id)
     assert (found["state"], found["rows_in"]) == ("running", 300)
     intake.resume()  # as the next start does: what is left of the first is put away
+
+
+def test_a_file_goes_on_in_the_next_process(site: Site) -> None:
+    """The one before was killed over it."""
+    made, killed, path = site.made(), site.intake, site.intake.folder / ("a" * 32)
+    lines = (f"p{row},a quiet day by the river,{('quiet', 'grave')[row % 2]}" for row in range(300))
+    path.write_text("\n".join(("id,text,label", *lines)))
+    labels = {"quiet": Label.SAFE, "grave": Label.UNSAFE}
+    mapping = FileMapping(columns=ColumnMapping(text="text", id="id", label="label"), labels=labels)
+    killed._last = threading.Thread(target=threading.Event().wait, daemon=True)
+    killed._last.start()
+    batch_id = killed.begin(made.program, "f1", path, "a.csv", mapping, Reach.READ)
+    rows = read_table(path, "a.csv", mapping=mapping.columns).with_labels(labels).rows(receiver(site.settings))
+    add_rows(site.db, batch_id, islice(rows, 120), NOW)
+    site.intake.resume()
+    wait_for(lambda: not path.exists(), 30)
+    found = dict(map(tuple, site.db.rows(select(cases.c.reference, func.count()).group_by(cases.c.reference))))
+    assert found == {"safe": 150, "unsafe": 150} and site.ended(made, batch_id)["rows_in"] == 300
 
 
 @pytest.mark.parametrize("broken", [ClientDisconnect(), asyncio.CancelledError(), None])

@@ -4,15 +4,11 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 
 import worker
-from jobs.agents import Agents, limited_agents
+from jobs.agents import Agents
 from screening.pipeline.draws import Draw, DrawRequest, DrawSource
-from screening.settings import Settings
-from storage.batches.configurations import Configuration
-from storage.database import Database
 
 DEADLY = "deadly to workers"
 
@@ -30,19 +26,7 @@ class Killing:
         return await self._inner.draw(request)
 
 
-@asynccontextmanager
-async def deadly_agents(settings: Settings, db: Database, name: str) -> AsyncIterator[Agents]:
-    """The worker's agents, made deadly."""
-    async with limited_agents(settings, db, name) as agents:
-        usual = agents.sampler
-
-        def sampler(configuration: Configuration, seed: int) -> DrawSource:
-            return Killing(usual(configuration, seed))
-
-        agents.sampler = sampler  # type: ignore[method-assign]
-        yield agents
-
-
 if __name__ == "__main__":
-    worker.limited_agents = deadly_agents
+    usual = Agents.sampler
+    Agents.sampler = lambda agents, *given: Killing(usual(agents, *given))  # type: ignore[assignment, method-assign]
     sys.exit(worker.main())

@@ -1,6 +1,7 @@
 """Files of posts and the batches made of them, as the upload page and the command line make them."""
 
 import csv
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch
 from jobs.process import system_clock
 from jobs.uploads import Upload
+from pages.batches.intake_runs import IntakeRuns
 from screening.datasets.reader import read_table
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
@@ -61,3 +63,13 @@ def hand_over(db: Database, path: Path, chosen: Settings) -> Upload:
 def request(path: Path) -> BatchRequest:
     """A pipeline that decides soon, for this file."""
     return BatchRequest(name=path.name, pipeline=preset("recommended", delta=0.2, budget=30))
+
+
+def take_in(chosen: Settings) -> None:
+    """What the app does at its start: goes on with the files that an earlier process left. The process ends, with 1
+    where a file is left.
+    """
+    runs = IntakeRuns(Database(chosen.database_url), chosen)
+    runs.resume()
+    runs.wait()
+    sys.exit(1 if list(uploads.unfinished_uploads(chosen.data_directory / uploads.BY_PEOPLE)) else 0)

@@ -1,6 +1,9 @@
 """Real worker and app processes to start and kill, and a stub of the service that notes who asked what and when."""
 
+import multiprocessing
 import os
+import runpy
+import secrets
 import signal
 import subprocess
 import sys
@@ -8,13 +11,13 @@ import time
 import urllib.request
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from tests.jobs.forked import Forked, run_program
 from tests.stub_server import StubPlan, StubServer
 from tests.stub_server.asked import read_asked
 from tests.stub_server.beside import stubs_beside
@@ -37,34 +40,72 @@ class NotingStub(StubServer):
         return await super()._messages(request)
 
 
+ONCE = ["tests.jobs.files", "tests.jobs.deadly_worker", "jobs.procrastinate", "screening.models.batches"]
+"""What is imported once, for all processes that are forked."""
+
+
+class Forked:
+    """A process forked from one that has everything imported; it has what a `subprocess.Popen` has."""
+
+    def __init__(self, function: Callable[..., None], *arguments: Any) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(ONCE)
+        self._process: ForkServerProcess = context.Process(target=function, args=arguments, daemon=True)
+        self._process.start()
+        self.pid = int(self._process.pid or 0)
+
+    def poll(self) -> int | None:
+        """What it ended with; None while it lives."""
+        return self._process.exitcode
+
+    def send_signal(self, sign: int) -> None:
+        """Whether it lives or not."""
+        if self.poll() is None:
+            os.kill(self.pid, sign)
+
+    def wait(self, timeout: float) -> int | None:
+        """Until it has ended, but no longer than so many seconds."""
+        self._process.join(timeout)
+        return self.poll()
+
+
+def run_program(arguments: tuple[str, ...], environment: Mapping[str, str], log: Path) -> None:
+    """As a python that is started with these arguments."""
+    os.environ.clear()
+    os.environ.update(environment)
+    written = os.open(log, os.O_WRONLY | os.O_CREAT)
+    for stream in (1, 2):
+        os.dup2(written, stream)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    module, sys.argv = arguments[0] == "-m", list(arguments[arguments[0] == "-m" :])
+    run = runpy.run_module if module else runpy.run_path
+    run(sys.argv[0], run_name="__main__")
+
+
 class Workers:
     """Worker processes of this test, or apps. ``options`` are settings without their prefix."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._count = 0
         self.alive: list[Any] = []
 
     def start(self, database_url: str, options: Mapping[str, Any], program: tuple[str, ...] = ("worker.py",)) -> int:
         """Start one; returns its number in `alive`."""
         with self._next_log().open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, *program], cwd=ROOT, env=environment(database_url, options), stderr=log, stdout=log
-            )
-        return self._keep(process)
+            command, env = [sys.executable, *program], environment(database_url, options)
+            return self._keep(subprocess.Popen(command, cwd=ROOT, env=env, stderr=log, stdout=log))
 
     def fork(self, database_url: str, options: Mapping[str, Any], program: tuple[str, ...] = DEADLY_WORKER) -> int:
         """The same in a twentieth of the time, where how the program starts is not what is tried."""
         return self._keep(Forked(run_program, program, environment(database_url, options), self._next_log()))
 
     def _next_log(self) -> Path:
-        self._count += 1
-        log = self._folder / f"worker-{self._count}.log"
-        log.touch()
-        return log
+        self._log = self._folder / f"worker-{secrets.token_hex(4)}.log"
+        self._log.touch()
+        return self._log
 
     def _keep(self, process: Any) -> int:
-        process.log = self._folder / f"worker-{self._count}.log"
+        process.log = self._log
         self.alive.append(process)
         return len(self.alive) - 1
 

@@ -8,12 +8,9 @@ import random
 import signal
 import socket
 import time
-import urllib.parse
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +19,6 @@ from sqlalchemy import func, select, text
 
 import serve
 from jobs.screening_job import MOST_STARTS
-from screening.datasets.mapping import ColumnMapping, FileMapping, mapping_json
-from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches import counts
@@ -32,14 +27,11 @@ from storage.batches.counts import kinds
 from storage.batches.intake import last_row, read_rejected, takes_rows
 from storage.database import Database
 from storage.schema import audit_events, cases, inbox_entries, node_runs, pending_cases, screenings
-from storage.site.accounts import Scope, make_program
 from tests.free_port import free_port
 from tests.jobs.deadly_worker import DEADLY
-from tests.jobs.files import SENTENCES, batch_from, hand_over, settings, write_posts
-from tests.jobs.forked import Forked
-from tests.jobs.processes import NotingStub, Workers, serves, wait_for
+from tests.jobs.files import SENTENCES, batch_from, hand_over, settings, take_in, write_posts
+from tests.jobs.processes import Forked, NotingStub, Workers, serves, wait_for
 from tests.jobs.running import batch
-from tests.jobs.taking_in import take_in
 from tests.storage.recount import recount, recount_kinds
 from tests.stub_server import StubPlan, TextRule
 
@@ -203,48 +195,6 @@ def test_a_file_is_taken_in_once_by_two_processes_however_often_either_dies(
     assert set(db.values(select(pending_cases.c.row))) == set(db.values(select(cases.c.row)))
     audited = dict(map(tuple, db.rows(select(audit_events.c.action, func.count()).group_by("action"))))
     assert audited["intake_closed"] == 1 and not list(upload.path.parent.iterdir())
-
-
-SENT = 2_000
-VALUES = ("quiet", "grave")
-"""Of the label column: what they stand for is in the mapping that the program sends with the file."""
-MAPPING = mapping_json(
-    FileMapping(
-        columns=ColumnMapping(text="text", id="id", label="label"), labels={"quiet": Label.SAFE, "grave": Label.UNSAFE}
-    )
-)
-
-
-def test_a_file_goes_on_where_the_service_was_killed(sqlite_url: str, workers: Workers, tmp_path: Path) -> None:
-    port, folder, db = free_port(), tmp_path / "data" / "programs", Database(sqlite_url)
-    made = make_program(db, LOCAL_USER.at(datetime.now(UTC)), "chat", set(Scope), 100)
-    address, options = f"http://127.0.0.1:{port}", {"sampler": "simulated", "data_directory": tmp_path / "data"}
-
-    def start() -> None:
-        workers.fork(sqlite_url, options, ("-m", "screening", "api", "--port", str(port)))
-        wait_for(lambda: workers.dead() or serves(port, "healthz"), 90)
-
-    def rows_in() -> int:
-        return db.value(select(func.count()).select_from(cases))
-
-    start()
-    lines = (f"p{row},a quiet day by the river,{VALUES[row % 2]}" for row in range(SENT))
-    asked = urllib.request.Request(
-        f"{address}/api/v1/batches?name=a.csv&mapping={urllib.parse.quote(MAPPING)}",
-        data="\n".join(("id,text,label", *lines)).encode(),
-        headers={"Authorization": f"Bearer {made.token}", "Idempotency-Key": "f1"},
-    )
-    with urllib.request.urlopen(asked, timeout=60) as answer:
-        assert answer.status == 202
-    wait_for(lambda: rows_in() > 0, 60)
-    workers.kill()
-    assert rows_in() < SENT, "it was killed in the middle"
-    start()
-    wait_for(lambda: rows_in() == SENT and not list(folder.iterdir()), 90)
-    found = dict(db.rows(select(cases.c.reference, func.count()).group_by(cases.c.reference)))  # type: ignore[arg-type]
-    (batch_id,) = db.values(select(cases.c.batch_id).distinct())
-    assert found == {"safe": SENT // 2, "unsafe": SENT // 2} and not takes_rows(db, batch_id)
-    db.close()
 
 
 WAITING = "SELECT count(*) FROM pg_locks WHERE NOT granted"
