@@ -165,22 +165,13 @@ class Agents:
         simulated = configuration.sampler.get("sampler") == "simulated"
         names = accepted_names(configuration)
         sampler = self._simulation(seed) if simulated else self.model_for(NodeAgent(), names)
-        usual = {name: told for name, told in configuration.sampler.items() if name != "servers"}
-        if not _same(usual, sampler.describe()) or self._asks_elsewhere(configuration):
+        if configuration.sampler != {**sampler.describe(), **servers_used(self._settings, configuration.pipeline)}:
             raise SamplerError(
                 "configuration_changed",
                 "This batch began with other agents than the present settings name: restore them or start it anew.",
                 stops_batch=True,
             )
         return sampler if simulated else _ByNode(self, names)
-
-    def _asks_elsewhere(self, configuration: Configuration) -> bool:
-        """Whether a name now stands for another server than the configuration records. It is not known of those that
-        were kept before servers were recorded; of a name that is gone `model_for` tells.
-        """
-        now = servers_used(self._settings, configuration.pipeline).get("servers", {})
-        kept = configuration.sampler.get("servers", {})
-        return any(name in now and not _same(told, now[name]) for name, told in kept.items())
 
     def model_for(self, agent: NodeAgent, names: tuple[str, ...] | None = None) -> HttpModel:
         """The model that answers for a node; one a setting, whoever asks. SamplerError for an unknown server. ``names``
@@ -241,11 +232,6 @@ class Agents:
 
     def _model(self) -> HttpModel:
         return self.model_for(NodeAgent())
-
-
-def _same(kept: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether the record says what holds now. It is not known of which path one is that was kept before paths were."""
-    return kept == {name: told for name, told in now.items() if name != "path" or name in kept}
 
 
 def accepted_names(configuration: Configuration) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase
 from screening.labels import Label
 from screening.pipeline.config import preset
-from screening.pipeline.draws import Draw, DrawRequest, DrawSource
+from screening.pipeline.draws import Draw, DrawRequest, DrawSource, Usage
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
@@ -26,12 +26,10 @@ from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
-from storage.schema import pending_cases
+from storage.schema import batches, configurations, pending_cases
 from tests.jobs.files import SENTENCES
 
 PLACES = 8
-MakeAgents = Callable[[Settings], Agents]
-"""The fixture `agents_of`: agents that are closed when the test ends."""
 
 
 def agents(latency_s: float = 0.0) -> Agents:
@@ -44,27 +42,51 @@ def settings_of(url: str, **more: object) -> Settings:
     return Settings(_env_file=None, sampler="anthropic", anthropic_base_url=url, anthropic_api_key="k", **more)  # type: ignore[arg-type]
 
 
-class HeldBack(Agents):
-    """Simulated agents that answer once they are let."""
+class Watched(Agents):
+    """The simulated agents at ``price`` a draw, with a note of what is asked. Draw batches that ``holds`` says end when
+    `go` is set, and with what ``fails`` says.
+    """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        holds: Callable[[DrawRequest], bool] = lambda _: False,
+        fails: Callable[[DrawRequest], Exception | None] = lambda _: None,
+        price: float | None = 0.0,
+    ) -> None:
         super().__init__(Settings(_env_file=None, sampler="simulated"))
-        self.asked, self.go = asyncio.Event(), asyncio.Event()
+        self.holds, self.fails, self.price = holds, fails, price
+        self.asked: list[DrawRequest] = []
+        self.broken_off, self.go = 0, asyncio.Event()
 
     def sampler(self, configuration: Configuration, seed: int) -> DrawSource:
-        """The agents asked for, behind this gate."""
-        return _Gated(super().sampler(configuration, seed), self)
-
-
-@dataclass(frozen=True)
-class _Gated:
-    inner: DrawSource
-    gate: HeldBack
+        self.inner = super().sampler(configuration, seed)
+        return self
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        self.gate.asked.set()
-        await self.gate.go.wait()
-        return await self.inner.draw(request)
+        self.asked.append(request)
+        if request.bill is not None:
+            request.bill.requests += request.count
+        try:
+            await (self.go.wait() if self.holds(request) else asyncio.sleep(0.01))
+        except asyncio.CancelledError:
+            self.broken_off += 1
+            raise
+        if (fault := self.fails(request)) is not None:
+            raise fault
+        return [replace(draw, usage=Usage(input_tokens=1)) for draw in await self.inner.draw(request)]
+
+    def cost_usd(self, configuration: Configuration, usage: Usage, node: str | None = None) -> float | None:
+        return None if self.price is None else self.price * usage.input_tokens
+
+    @property
+    def calls(self) -> int:
+        """How many were asked for."""
+        return sum(request.count for request in self.asked)
+
+    @property
+    def nodes(self) -> set[str]:
+        """Which were asked."""
+        return {request.node for request in self.asked}
 
 
 def batch(
@@ -100,6 +122,15 @@ def open_batch_of(
     return create_batch(
         db, LOCAL_USER.at(now), NewBatch(name="posts", configuration_version=version, seed=0, **more)
     ), now
+
+
+def began_under(db: Database, batch_id: str, **changes: Any) -> None:
+    """Make it a batch that another version of the program began, with these parts of its configuration."""
+    with db.write() as conn:
+        body = conn.execute(select(configurations.c.body).join(batches).where(batches.c.id == batch_id)).scalar_one()
+        row = {"version": "other", "body": body | changes, "created_at": datetime.now(UTC)}
+        conn.execute(configurations.insert(), row)
+        conn.execute(batches.update().where(batches.c.id == batch_id).values(configuration="other"))
 
 
 def job_of(db: Database, made_of: Agents, health: ModelHealth | None = None) -> ScreeningJob:

@@ -11,7 +11,7 @@ from jobs.intake import configuration
 from jobs.process import LASTS, system_clock
 from jobs.screening_job import AT_ONCE, DUTY, ComparisonRunner, ScreeningJob
 from screening.pipeline.config import Preset, preset
-from screening.pipeline.draws import DrawRequest, SamplerError
+from screening.pipeline.draws import SamplerError
 from screening.review.actors import LOCAL_USER, Acting
 from screening.review.policy import Forbidden
 from screening.settings import Settings
@@ -34,7 +34,7 @@ from storage.schema import comparison_outcomes, metadata, node_runs
 from storage.site.audit_check import verify
 from storage.site.health import take
 from tests.jobs.processes import NotingStub
-from tests.jobs.running import screened, until
+from tests.jobs.running import Watched, screened, until
 from tests.jobs.test_overnight import Stub
 from tests.storage.people import ANN, SENIOR
 from tests.stub_server import Fault, StubPlan
@@ -170,26 +170,14 @@ async def test_a_cap_ends_it_within_a_few_draw_batches_and_what_was_paid_counts(
     assert _begin(db, batch_id) != comparison
 
 
-class _Away(Agents):
+def _away(fault: Exception) -> Watched:
     """A service that breaks down or refuses the key, or an agent with a bug, after each case's first draw batch."""
-
-    fault: Exception
-
-    def sampler(self, configuration, seed):
-        self.inner = super().sampler(configuration, seed)
-        return self
-
-    async def draw(self, request: DrawRequest):
-        request.bill.requests += request.count
-        if request.first:
-            raise self.fault
-        return await self.inner.draw(request)
+    return Watched(fails=lambda request: fault if request.first else None)
 
 
 async def test_what_a_refused_key_ended_goes_on_with_the_cases_that_are_left(db: Database) -> None:
-    comparison, agents = _begin(db, await screened(db, 3)), _Away(SIMULATED)
-    agents.fault = SamplerError("authentication", "Refused.", stops_batch=True)
-    assert await _comparing(db, agents).round() == 0
+    comparison, refused = _begin(db, await screened(db, 3)), SamplerError("authentication", "", stops_batch=True)
+    assert await _comparing(db, _away(refused)).round() == 0
     ended = _only(db)
     assert (ended.ended_why, ended.may_go_on, ended.running) == ("authentication", True, False)
     assert [resume_comparison(db, _by(), comparison) for _ in range(2)] == [True, False]
@@ -201,9 +189,7 @@ async def test_what_a_refused_key_ended_goes_on_with_the_cases_that_are_left(db:
 @pytest.mark.parametrize("fault", [SamplerError("overloaded", "Overloaded."), ZeroDivisionError()], ids=repr)
 async def test_what_failed_is_put_off_and_its_calls_are_counted_as_lost(db: Database, fault: Exception) -> None:
     _begin(db, await screened(db, 8))
-    agents = _Away(SIMULATED)
-    agents.fault = fault
-    comparing = _comparing(db, agents)
+    comparing = _comparing(db, _away(fault))
     kept = [await comparing.round() for _ in range(4)]
     found = _only(db)
     assert found.done == sum(kept) < 8 and found.ended_why is None

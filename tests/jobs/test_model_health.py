@@ -5,7 +5,7 @@ one case at a time, and blames a case only alone.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,6 +14,7 @@ from sqlalchemy import select
 
 from jobs import model_health
 from jobs.agents import Agents
+from jobs.intake import configuration
 from jobs.model_health import (
     FIRST_CASES,
     FIRST_PAUSE_S,
@@ -28,6 +29,8 @@ from jobs.model_health import (
 from jobs.process import system_clock
 from jobs.runner import LocalRunner
 from jobs.screening_job import ScreeningJob
+from pages.site.model_panel import facts
+from screening.evaluation.audit import model_words
 from screening.labels import Label, Outcome
 from screening.models.canaries import ALL, UNSAFE, Probed
 from screening.pipeline.config import PipelineConfig, preset
@@ -49,27 +52,19 @@ from storage.schema import preflights as tried
 from storage.settings_store import accept_model_name, settings_now
 from storage.site import health
 from storage.site.health import Fault as Down
+from tests.databases import write
 from tests.fixtures.replies import message, reply
 from tests.free_port import free_port
 from tests.jobs import running
-from tests.jobs.running import MakeAgents, batch, until
+from tests.jobs.running import batch, until
 from tests.storage.people import ADMIN, ANN, NOW
 from tests.stub_server import Fault, StubPlan, StubServer
 
 REASON = "Tried in the lab with the vendor, ticket 12."
 
 
-def settings_of(stub: StubServer, **more: object) -> Settings:
-    return running.settings_of(stub.url, requests_per_minute=100_000, **more)
-
-
-def job_of(db: Database, agents: Agents) -> ScreeningJob:
-    return running.job_of(db, agents, ModelHealth(db=db, agents=agents, clock=system_clock))
-
-
-def only(db: Database) -> str:
-    """The one case."""
-    return str(db.value(select(cases.c.id)))
+def settings_of(url: str, **more: object) -> Settings:
+    return running.settings_of(url, requests_per_minute=100_000, **more)
 
 
 def outcomes(db: Database) -> list[str]:
@@ -85,82 +80,88 @@ def probed(outcome: str) -> Probed:
     return Probed(ends=dict.fromkeys(ALL, (outcome, "identified")), calls=88)
 
 
-async def test_a_model_that_says_safe_to_everything_screens_nothing_until_it_is_allowed(
-    db: Database, agents_of: MakeAgents
-) -> None:
-    async with StubServer(StubPlan(fails_probes=True)) as stub:
-        agents = agents_of(settings_of(stub))
-        batch_id = batch(db, 1, made_of=agents)
-        job, made = job_of(db, agents), made_of(db)
-        await job.screen_case(only(db))
-        assert outcomes(db) == [] and batch_state(db, batch_id) is not BatchState.FINISHED
-        found = configurations.latest_preflight(db, made.preflight_key)
+class Asked:
+    """A stub under a plan, and a batch of so many posts whose agents ask it, which passed so long ago."""
+
+    def __init__(self, db: Database, stub: StubServer, agents: Agents, rows: int, passed: timedelta | None) -> None:
+        self.db, self.stub, self.agents = db, stub, agents
+        self.batch_id = batch(db, rows, made_of=agents)
+        self.made, self.health = made_of(db), self.another()
+        self.job = running.job_of(db, agents, self.health)
+        self.ids = db.values(select(cases.c.id).order_by(cases.c.row))
+        if passed is not None:
+            configurations.keep_preflight(db, self.made.preflight_key, probed("unsafe"), system_clock() - passed)
+
+    def another(self) -> ModelHealth:
+        """As another worker has it."""
+        return ModelHealth(db=self.db, agents=self.agents, clock=system_clock)
+
+    def tried(self) -> configurations.Preflight | None:
+        return configurations.latest_preflight(self.db, self.made.preflight_key)
+
+
+@asynccontextmanager
+async def asked(
+    db: Database, plan: StubPlan, rows: int = 1, *, passed: timedelta | None = None, **settings: object
+) -> AsyncIterator[Asked]:
+    async with StubServer(plan) as stub, aclosing(Agents(settings_of(stub.url, **settings))) as agents:
+        yield Asked(db, stub, agents, rows, passed)
+
+
+async def test_a_model_that_says_safe_to_everything_screens_nothing_until_it_is_allowed(db: Database) -> None:
+    async with asked(db, StubPlan(fails_probes=True)) as site:
+        await site.job.screen_case(site.ids[0])
+        assert outcomes(db) == [] and batch_state(db, site.batch_id) is not BatchState.FINISHED
+        found = site.tried()
         assert found is not None and not found.passed and set(found.ends) == set(ALL)
         assert f"{len(UNSAFE)} of {len(UNSAFE)} plainly unsafe texts" in str(found.message)
         with pytest.raises(SamplerError, match="allow it in writing"):
-            await job.health.require(made, 0)
-        configurations.override_preflight(db, ADMIN.at(NOW), made.preflight_key, REASON)
-        await job.health.require(made, 0)
+            await site.health.require(site.made, 0)
+        configurations.override_preflight(db, ADMIN.at(NOW), site.made.preflight_key, REASON)
+        await site.health.require(site.made, 0)
 
 
-def passed_before(db: Database, ago: timedelta) -> Configuration:
-    """The batch's configuration, which passed so long ago."""
-    made = made_of(db)
-    configurations.keep_preflight(db, made.preflight_key, probed("unsafe"), system_clock() - ago)
-    return made
-
-
-async def test_no_text_of_a_worker_that_starts_rests_on_an_old_pass(db: Database, agents_of: MakeAgents) -> None:
+async def test_no_text_of_a_worker_that_starts_rests_on_an_old_pass(db: Database) -> None:
     """Behind the address is another model since: cases wait until this process has tried it, and none is screened."""
-    async with StubServer(StubPlan(weights={"safe": 1.0}, fails_probes=True)) as stub:
-        agents = agents_of(settings_of(stub))
-        batch_id = batch(db, 4, made_of=agents)
-        made, job = passed_before(db, timedelta(hours=3)), job_of(db, agents)
-        await until_paused(job, batch_id)
-        asked = stub.counters.requests
-        assert not await job.health.try_at_start(made, 0)
-        assert stub.counters.requests == asked, "a case had tried it a moment before"
+    plan = StubPlan(weights={"safe": 1.0}, fails_probes=True)
+    async with asked(db, plan, 4, passed=timedelta(hours=3)) as site:
+        await until_paused(site.job, site.batch_id)
+        before = site.stub.counters.requests
+        assert not await site.health.try_at_start(site.made, 0)
+        assert site.stub.counters.requests == before, "a case had tried it a moment before"
     assert outcomes(db) == []
 
 
 async def test_a_recent_pass_is_not_tried_again_and_a_failure_is_noticed_whoever_saw_it(
-    db: Database, agents_of: MakeAgents, monkeypatch: pytest.MonkeyPatch
+    db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with StubServer(StubPlan()) as stub:
-        agents = agents_of(settings_of(stub))
-        batch(db, 1, made_of=agents)
-        made = passed_before(db, timedelta(minutes=10))
-        tries, others = (ModelHealth(db=db, agents=agents, clock=system_clock) for _ in range(2))
+    async with asked(db, StubPlan(), passed=timedelta(minutes=10)) as site:
+        tries, others, made = site.health, site.another(), site.made
         await tries.require(made, 0)
-        assert stub.counters.requests == 0
-        stub.plan = StubPlan(fails_probes=True)
+        assert site.stub.counters.requests == 0
+        site.stub.plan = StubPlan(fails_probes=True)
         assert not await others.try_configuration(made, 0)
         await tries.require(made, 0)  # relied on for some seconds more
         monkeypatch.setattr(model_health, "LOOK_AGAIN_S", 0.0)
         for _ in range(2):
             with pytest.raises(SamplerError, match="allow it in writing"):
                 await tries.require(made, 0)
-        stub.plan = StubPlan()
+        site.stub.plan = StubPlan()
         assert await others.try_configuration(made, 0)
         await tries.require(made, 0)
         monkeypatch.undo()
-        stub.plan = StubPlan(fails_probes=True)
+        site.stub.plan = StubPlan(fails_probes=True)
         assert not await tries.try_configuration(made, 0)
         with pytest.raises(SamplerError, match="allow it in writing"):  # at once: a pass ends with another try
             await tries.require(made, 0)
 
 
 @pytest.mark.usefixtures("short_pauses")
-async def test_a_model_that_cannot_be_asked_has_not_failed(db: Database, agents_of: MakeAgents) -> None:
-    async with StubServer(StubPlan(fails_probes=True, faults={Fault.OVERLOADED: 1.0})) as stub:
-        agents = agents_of(settings_of(stub))
-        batch(db, 1, made_of=agents)
-        made = made_of(db)
+async def test_a_model_that_cannot_be_asked_has_not_failed(db: Database) -> None:
+    async with asked(db, StubPlan(fails_probes=True, faults={Fault.OVERLOADED: 1.0})) as site:
         with pytest.raises(SamplerError) as error:
-            async with asyncio.timeout(60):
-                await ModelHealth(db=db, agents=agents, clock=system_clock).require(made, 0)
-    assert error.value.kind == "overloaded" and not error.value.stops_batch
-    assert configurations.latest_preflight(db, made.preflight_key) is None
+            await asyncio.wait_for(site.health.require(site.made, 0), 60)
+    assert error.value.kind == "overloaded" and not error.value.stops_batch and site.tried() is None
 
 
 def test_an_override_needs_an_administrator_a_reason_and_a_failure(db: Database) -> None:
@@ -191,31 +192,28 @@ def test_presets_that_ask_alike_are_tried_once_and_another_model_anew() -> None:
     assert first.preflight_key != replace(first, pipeline=PipelineConfig(name="p", nodes=nodes)).preflight_key
 
 
-async def test_another_name_has_the_model_tried_again_and_pauses_the_batch_until_it_is_accepted(
-    db: Database, agents_of: MakeAgents
-) -> None:
+async def test_another_name_has_the_model_tried_again_and_pauses_the_batch_until_it_is_accepted(db: Database) -> None:
     """A gateway begins to answer with another model; its answers never count, also not those before it was noticed."""
     said = message(model="another-1", content=[{"type": "text", "text": "unsafe"}])
-    async with StubServer(StubPlan()) as stub:
-        agents = agents_of(settings_of(stub))
-        batch_id, job = batch(db, 2, made_of=agents), job_of(db, agents)
-        first, second = db.values(select(cases.c.id).order_by(cases.c.row))
-        await job.screen_case(first)
-        stub.plan = StubPlan(fails_probes=True, raw=reply(said))
-        await job.screen_case(second)
-        assert db.values(select(screenings.c.case_id)) == [first] and batch_state(db, batch_id) is BatchState.PAUSED
-        found = configurations.latest_preflight(db, made_of(db).preflight_key)
+    async with asked(db, StubPlan(), 2) as site:
+        first, second = site.ids
+        await site.job.screen_case(first)
+        site.stub.plan = StubPlan(fails_probes=True, raw=reply(said))
+        await site.job.screen_case(second)
+        assert db.values(select(screenings.c.case_id)) == [first]
+        assert batch_state(db, site.batch_id) is BatchState.PAUSED
+        found = site.tried()
         assert found is not None and not found.passed and found.other_names == ("another-1",)
         with pytest.raises(Forbidden):
             accept_model_name(db, ANN.at(NOW), "another-1")
-        site = accept_model_name(db, ADMIN.at(NOW), "another-1").settings
-        assert accept_model_name(db, ADMIN.at(NOW), "another-1").settings == site
+        accepted = [accept_model_name(db, ADMIN.at(NOW), "another-1").settings for _ in range(2)]
+        assert accepted[0] == accepted[1]
         assert [event.action for event in events(db, ADMIN)].count("model_name_accepted") == 1
-        made_now = agents_of(settings_now(db, settings_of(stub)))
-        again = batch(db, 1, made_of=made_now)
-        assert "another-1" in made_now.describe(0)["answers_as"]
+        async with aclosing(Agents(settings_now(db, settings_of(site.stub.url)))) as made_now:
+            again = batch(db, 1, made_of=made_now)
+            assert "another-1" in made_now.describe(0)["answers_as"]
         (third,) = db.values(select(cases.c.id).where(cases.c.batch_id == again))
-        await job.screen_case(third)  # by a worker that began before it was accepted
+        await site.job.screen_case(third)  # by a worker that began before it was accepted
         assert progress(db, again).unsafe == 1
 
 
@@ -239,21 +237,18 @@ def test_the_first_cases_without_a_usable_answer_pause_the_batch_each_time_it_go
         first.look_at("b", no_answer("??????"))
 
 
-async def test_a_paused_batch_goes_on_with_the_next_case_once_the_model_is_well(
-    db: Database, agents_of: MakeAgents
-) -> None:
+async def test_a_paused_batch_goes_on_with_the_next_case_once_the_model_is_well(db: Database) -> None:
     """The cases it paused for are with a person, and are not what it begins with again."""
-    async with StubServer(StubPlan(weights={"I cannot help with that": 1.0})) as stub:
-        agents = agents_of(running.settings_of(stub.url))
-        batch_id, job = batch(db, 8, made_of=agents), running.job_of(db, agents)
+    async with asked(db, StubPlan(weights={"I cannot help with that": 1.0}), 8) as site:
+        job = running.job_of(db, site.agents)
         for pauses in (1, 2):
-            await until_paused(job, batch_id)
-            found = progress(db, batch_id)
+            await until_paused(job, site.batch_id)
+            found = progress(db, site.batch_id)
             assert (found.why, found.human_review) == ("no_usable_answer", pauses * FIRST_CASES)
-            resume(db, LOCAL_USER.at(system_clock()), batch_id)
-        stub.plan = StubPlan(weights={"safe": 1.0})
+            resume(db, LOCAL_USER.at(system_clock()), site.batch_id)
+        site.stub.plan = StubPlan(weights={"safe": 1.0})
         await LocalRunner(job, 1, until_done=True).run()
-    found = progress(db, batch_id)
+        found = progress(db, site.batch_id)
     assert (found.state, found.human_review, found.safe) == (BatchState.FINISHED, 2 * FIRST_CASES, 2)
 
 
@@ -281,29 +276,15 @@ def is_told(db: Database) -> bool:
     return any(one.fault is Down.MODEL for one in health.open_faults(db))
 
 
-def was_told(db: Database) -> bool:
-    return "model" in db.values(select(site_faults.c.name))
-
-
 @asynccontextmanager
 async def asking(db: Database, settings: Settings) -> AsyncIterator[asyncio.Task[None]]:
     """A worker's part in it, from its start on."""
-    agents = Agents(settings)
-    health = ModelHealth(db=db, agents=agents, clock=system_clock)
-    task = asyncio.create_task(health.until_it_answers(settings))
-    try:
+    async with aclosing(Agents(settings)) as agents:
+        health = ModelHealth(db=db, agents=agents, clock=system_clock)
+        task = asyncio.create_task(health.until_it_answers(settings))
         yield task
-    finally:
         task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-        await agents.aclose()
-
-
-async def told_until(db: Database, settings: Settings) -> None:
-    """The model is told to be down while a worker asks it with these settings."""
-    async with asking(db, settings):
-        await until(lambda: is_told(db))
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def over_with(db: Database, settings: Settings) -> None:
@@ -325,14 +306,13 @@ async def test_a_model_that_nobody_reaches_is_told_before_a_text_waits_and_is_ov
 
 
 @pytest.mark.usefixtures("soon")
-async def test_what_passes_at_the_second_try_is_told_to_nobody(db: Database) -> None:
+async def test_what_passes_at_the_second_try_is_told_to_nobody_and_what_fails_its_probes_until_it_is_allowed(
+    db: Database,
+) -> None:
     async with StubServer(StubPlan(script=(Fault.OVERLOADED,) * 2)) as stub:
         await over_with(db, running.settings_of(stub.url))
-        assert stub.counters.requests >= 3 and not was_told(db)
-
-
-@pytest.mark.usefixtures("soon")
-async def test_a_model_that_fails_its_probes_is_told_until_it_is_allowed(db: Database) -> None:
+        assert stub.counters.requests >= 3 and "model" not in db.values(select(site_faults.c.name))
+    write(db, tried.delete())
     async with StubServer(StubPlan(fails_probes=True)) as stub, asking(db, running.settings_of(stub.url)) as task:
         await until(lambda: is_told(db))
         (version,) = db.values(select(tried.c.configuration))
@@ -350,8 +330,73 @@ async def test_every_model_of_the_site_s_own_pipeline_is_asked_and_no_other(db: 
     activate(db, by, "own", made.number, REASON)
     async with StubServer(StubPlan()) as stub:
         gone = {"gone": {"url": f"http://127.0.0.1:{free_port()}"}}
-        await told_until(db, running.settings_of(stub.url, servers=gone))
+        async with asking(db, running.settings_of(stub.url, servers=gone)):
+            await until(lambda: is_told(db))
         await over_with(db, running.settings_of(stub.url, servers={"gone": {"url": stub.url}}))
+
+
+# A batch whose agents ask a named server is finished by that server alone, whatever the name stands for later.
+
+UNSAFE_ONE, SAFE_ONE = StubPlan(weights={"unsafe": 1.0}), StubPlan(weights={"safe": 1.0}, fails_probes=True)
+SECRET = "hunter2"
+
+
+def ward_at(url: str, protocol: str = "messages", **more: object) -> Settings:
+    """The ward's server at this address; the site's own model has another, which nothing asks."""
+    ward = {"url": url, "protocol": protocol}
+    return Settings(_env_file=None, sampler="anthropic", anthropic_api_key="k", servers={"ward": ward}, **more)  # type: ignore[arg-type]
+
+
+def made_with(settings: Settings) -> Configuration:
+    ward = {"server": "ward", "model": "m"}
+    nodes = tuple(node.model_copy(update=ward) for node in preset("recommended").nodes)
+    return configuration(settings, Agents(settings), PipelineConfig(name="ward", nodes=nodes))
+
+
+@pytest.mark.parametrize("protocol", ["messages", "chat"])
+async def test_a_name_that_stands_for_another_server_pauses_the_batch(db: Database, protocol: str) -> None:
+    """Another address, or another protocol at the same one."""
+
+    async def screen(settings: Settings, case_id: str) -> None:
+        async with aclosing(Agents(settings)) as agents:
+            of_its_own = ModelHealth(db=db, agents=agents, clock=system_clock)
+            await running.job_of(db, agents, of_its_own).screen_case(case_id)
+
+    async with StubServer(UNSAFE_ONE) as first, StubServer(SAFE_ONE) as second:
+        began = ward_at(first.url)
+        batch_id = batch(db, ["I want to die, day 1.", "I want to die, day 2."], configured=made_with(began))
+        one, two = db.values(select(cases.c.id).order_by(cases.c.row))
+        await screen(began, one)
+        now = ward_at(second.url if protocol == "messages" else first.url, protocol)
+        await screen(now, two)
+        assert second.counters.requests == 0
+        assert progress(db, batch_id).why == "configuration_changed" and outcomes(db) == ["unsafe"]
+        assert made_with(now).preflight_key != made_with(began).preflight_key
+        await screen(ward_at("http://127.0.0.1:1", model="another"), two)
+    assert outcomes(db) == ["unsafe"]
+
+
+def test_two_models_behind_one_host_are_told_apart_by_a_mark_of_their_paths() -> None:
+    first, second, plain = (ward_at(f"http://10.0.0.5:8080{path}") for path in ("/gpu-1", "/gpu-2/v1", "/v1/"))
+    began = made_with(first)
+    assert "gpu" not in repr(began) and "path" not in made_with(plain).sampler["servers"]["ward"]
+    assert len({made_with(one).preflight_key for one in (first, second, plain)}) == 3
+    Agents(first).sampler(began, 0)
+    for other in (second, plain):
+        with pytest.raises(SamplerError, match="other agents"):
+            Agents(other).sampler(began, 0)
+    assert "servers" not in configuration(first, Agents(first), preset("recommended")).sampler, "it asks none"
+
+
+def test_the_record_names_host_and_protocol_and_no_secret(db: Database) -> None:
+    settings = ward_at(f"http://look:{SECRET}@10.0.0.5:8080", "chat")
+    made = made_with(settings)
+    assert made.sampler["servers"] == {"ward": {"host": "10.0.0.5:8080", "protocol": "chat"}}
+    version = configurations.save_configuration(db, made, system_clock())
+    assert load_configuration(db, version) == made and made.version == version
+    assert SECRET not in repr(made)
+    assert dict(facts(made, settings))["Further servers"] == "ward: 10.0.0.5:8080 (chat)"
+    assert "servers (ward (host 10.0.0.5:8080, protocol chat))" in model_words(made.body)
 
 
 # The breaker.
@@ -428,7 +473,7 @@ async def _let_in(breaker: Breaker) -> bool:
     return True
 
 
-async def test_a_case_is_to_blame_only_when_others_are_answered_and_it_lasts() -> None:
+async def test_a_case_is_to_blame_only_when_others_are_answered_and_it_lasts_or_somebody_waits() -> None:
     clock = Clock()
     down, alone = Breaker(clock), Breaker(clock)
     for _ in range(10 * MOST_FAILURES):
@@ -441,10 +486,6 @@ async def test_a_case_is_to_blame_only_when_others_are_answered_and_it_lasts() -
         alone.record_answer("b")
     assert waits == [1, 2, 4, 8, 16, LONGEST_PAUSE_S, LONGEST_PAUSE_S]
     assert alone.record_failure("a") is None
-
-
-async def test_who_watches_is_told_soon_and_who_sits_at_the_terminal_in_the_end() -> None:
-    clock = Clock()
     watched, terminal = Breaker(clock), Breaker(clock, patience_s=120)
     told = [watched.record_failure("a", watched=True) is None for _ in range(WATCHED_FAILURES)]
     assert told == [*[False] * (WATCHED_FAILURES - 1), True]

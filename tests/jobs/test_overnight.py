@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select
 
 from jobs.agents import Agents
 from jobs.intake import configuration
@@ -32,11 +32,9 @@ from storage.batches.overnight import overnight_progress
 from storage.batches.pending import pending_cases
 from storage.batches.screenings import case_of, case_row, runs_of
 from storage.database import Database
-from storage.schema import batches as table
 from storage.schema import (
     case_errors,
     cases,
-    configurations,
     message_batches,
     message_requests,
     node_runs,
@@ -45,7 +43,7 @@ from storage.schema import (
 from storage.schema import pending_cases as waiting
 from storage.settings_store import start, stop
 from tests.jobs.processes import NotingStub
-from tests.jobs.running import batch, settings_of
+from tests.jobs.running import batch, began_under, settings_of
 from tests.stub_server import StubPlan, TextRule
 
 PLAN = StubPlan(
@@ -210,16 +208,6 @@ async def test_broken_off_again_and_again_every_draw_counts_once(db: Database, s
     assert overnight_progress(db, batch_id).answers == len(server.batches.bodies)
 
 
-def _begun_under(db: Database, batch_id: str, **changes: Any) -> None:
-    """Make it a batch that another version of the program began, with these parts of its configuration."""
-    with db.write() as conn:
-        version = conn.execute(select(table.c.configuration).where(table.c.id == batch_id)).scalar_one()
-        body = conn.execute(select(configurations.c.body).where(configurations.c.version == version)).scalar_one()
-        row = {"version": "other", "body": body | changes, "created_at": datetime.now(UTC)}
-        conn.execute(configurations.insert(), row)
-        conn.execute(update(table).where(table.c.id == batch_id).values(configuration="other"))
-
-
 def _told(db: Database) -> set[str]:
     """Why something stands still, a day later."""
     return {one.cause for one in standstills(db, datetime.now(UTC) + timedelta(days=1))} - {"no_worker"}
@@ -234,7 +222,7 @@ async def test_a_batch_that_cannot_go_on_is_told_and_the_next_one_goes_on(
 ) -> None:
     settings = settings_for(stub(PLAN))
     first, second = labelled_batch(db, settings, 2), labelled_batch(db, settings, 2)
-    _begun_under(db, first, **changes)
+    began_under(db, first, **changes)
     await work(db, settings).until_over(second)
     assert batches.batch_state(db, second) is BatchState.FINISHED
     assert batches.batch_state(db, first) is state and _told(db) == {"internal_error"}

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import random
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -20,12 +19,10 @@ from jobs.agents import (
     SharedLimiter,
     limited_agents,
     pace_of,
-    share_places,
 )
 from jobs.intake import configuration
 from jobs.process import system_clock
 from screening.datasets.rows import NewCase
-from screening.models.limits import RateGate
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
@@ -152,45 +149,6 @@ def test_calls_in_flight_never_pass_the_total_and_each_worker_comes_to_its_share
                 step(worker, action)
     sizes = [worker.size for worker in workers]
     assert sum(sizes) == total and max(sizes) - min(sizes) <= 1
-
-
-async def test_who_comes_gets_its_share_from_workers_that_are_never_idle(db: Database) -> None:
-    total, under_way, most = 10, 0, 0
-    rng = random.Random(4)
-
-    async def calls(gate: RateGate) -> None:
-        nonlocal under_way, most
-        while True:
-            async with gate.slot():
-                under_way += 1
-                most = max(most, under_way)
-                try:
-                    await asyncio.sleep(rng.uniform(0.02, 0.1))  # several renewals long
-                finally:
-                    under_way -= 1
-            await asyncio.sleep(rng.uniform(0.0, 0.1))
-
-    @contextlib.asynccontextmanager
-    async def worker(name: str, share: int, callers: int = 40) -> AsyncIterator[None]:
-        gate = RateGate(concurrency=1, limiter=None, pause_cap_s=1.0)
-        gate.resize(0)
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(calls(gate)) for _ in range(callers)]
-            sharing = group.create_task(share_places(db, gate, total, name, every_s=0.01))
-            await until(lambda: gate.in_use == share)
-            yield
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
-            sharing.cancel()
-
-    async with worker("a", 10):
-        for _ in range(2):
-            async with worker("b", 5), worker("c", 3):
-                pass
-            async with worker("idle", 5, callers=6):
-                pass
-    assert most == total
 
 
 async def test_leave_is_taken_in_blocks_and_comes_to_all_though_it_always_lapses(db: Database) -> None:

@@ -5,8 +5,7 @@ cancellation at once.
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,65 +15,23 @@ from jobs.agents import Agents
 from jobs.process import system_clock
 from jobs.spend_guard import FRESH_S, CaseSpend, Permission, SpendGuard
 from screening.labels import Outcome
-from screening.pipeline.draws import Draw, DrawRequest, DrawSource, SamplerError, Usage
+from screening.pipeline.draws import SamplerError
 from screening.review.actors import LOCAL_USER
-from screening.settings import Settings
 from storage.batches import batches, counts
 from storage.batches.batch_state import BatchState, Caps
 from storage.batches.batches import change_caps, progress, retry_failed
-from storage.batches.configurations import Configuration
 from storage.database import Database
 from storage.schema import case_errors, cases, node_runs
 from storage.site import health
 from tests.jobs.files import batch_from, settings, write_posts
 from tests.jobs.processes import NotingStub
-from tests.jobs.running import batch, job_of, running, unended, until
+from tests.jobs.running import Watched, batch, job_of, running, unended, until
 from tests.storage import batch_of
 from tests.storage.recount import recount
 from tests.stub_server import Fault, StubPlan
 
 AMBIGUOUS = "My friend says she wants to disappear"
 """Its first node takes several draw batches and sends it on to the next."""
-
-
-class Metered(Agents):
-    """The simulated agents at ``price`` a draw; from draw batch number ``held_from`` on, draw batches end when `go` is
-    set."""
-
-    def __init__(self, held_from: int | None = None, price: float | None = 0.0) -> None:
-        super().__init__(Settings(_env_file=None, sampler="simulated"))
-        self._price = price
-        self.asked: list[DrawRequest] = []
-        self.broken_off = 0
-        self.fails = False
-        self.go = asyncio.Event()
-        self._held_from = held_from
-
-    def sampler(self, configuration: Configuration, seed: int) -> DrawSource:
-        self.inner = super().sampler(configuration, seed)
-        return self
-
-    async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        self.asked.append(request)
-        request.bill.requests += request.count
-        try:
-            if self._held_from is not None and len(self.asked) > self._held_from:
-                await self.go.wait()
-            else:
-                await asyncio.sleep(0.01)
-        except asyncio.CancelledError:
-            self.broken_off += 1
-            raise
-        if self.fails:
-            raise SamplerError("overloaded", "The service is overloaded.")
-        return [replace(draw, usage=Usage(input_tokens=1)) for draw in await self.inner.draw(request)]
-
-    def cost_usd(self, configuration: Configuration, usage: Usage, node: str | None = None) -> float | None:
-        return None if self._price is None else self._price * usage.input_tokens
-
-    @property
-    def calls(self) -> int:
-        return sum(request.count for request in self.asked)
 
 
 def _ambiguous(db: Database, rows: int = 1) -> tuple[str, list[str]]:
@@ -122,7 +79,7 @@ async def test_calls_of_failed_draw_batches_count_and_so_a_cap_ends_every_retry(
 async def test_a_cap_is_passed_by_less_than_a_draw_batch_for_all_cases_in_flight(
     db: Database, caps: Caps, why: str
 ) -> None:
-    batch_id, agents = batch(db, 30), Metered(price=2**-10)
+    batch_id, agents = batch(db, 30), Watched(price=2**-10)
     change_caps(db, LOCAL_USER.at(system_clock()), batch_id, caps)
     async with running(db, agents):
         await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and unended(db) == 0)
@@ -136,7 +93,7 @@ async def test_a_cap_on_cost_below_the_first_price_stops_at_the_first_draw_batch
     db: Database, price: float | None, why: str
 ) -> None:
     """What was lost has no price in the tables: such batches had gone on until a thousand calls were lost."""
-    (batch_id, _), agents = _ambiguous(db, 20), Metered(price=price)
+    (batch_id, _), agents = _ambiguous(db, 20), Watched(price=price)
     change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_cost_usd=0.05))
     async with running(db, agents):
         await until(lambda: progress(db, batch_id).state is BatchState.PAUSED and unended(db) == 0)
@@ -151,11 +108,11 @@ async def test_a_cap_on_cost_below_the_first_price_stops_at_the_first_draw_batch
 @pytest.mark.parametrize("how", ["fails", "cancelled", "told to end"])
 async def test_what_a_case_had_asked_for_is_counted_however_it_is_broken_off(db: Database, how: str) -> None:
     """In the middle of its second draw batch, however long that would take."""
-    (batch_id, (case_id,)), agents = _ambiguous(db), Metered(held_from=1)
+    (batch_id, (case_id,)), agents = _ambiguous(db), Watched(lambda _: len(agents.asked) > 1)
     task = asyncio.ensure_future(job_of(db, agents).screen_case(case_id))
     await until(lambda: len(agents.asked) == 2)
     if how == "fails":
-        agents.fails = True
+        agents.fails = lambda _: SamplerError("overloaded", "The service is overloaded.")
         agents.go.set()
     elif how == "cancelled":
         batches.cancel(db, LOCAL_USER.at(system_clock()), batch_id)
@@ -171,7 +128,7 @@ async def test_what_a_case_had_asked_for_is_counted_however_it_is_broken_off(db:
 
 
 async def test_a_paused_batch_ends_the_nodes_that_have_begun_and_begins_none(db: Database) -> None:
-    (batch_id, (case_id,)), agents = _ambiguous(db), Metered(held_from=0)
+    (batch_id, (case_id,)), agents = _ambiguous(db), Watched(lambda _: True)
     task = asyncio.ensure_future(job_of(db, agents).screen_case(case_id))
     await until(lambda: len(agents.asked) == 1)
     batches.pause(db, LOCAL_USER.at(system_clock()), batch_id)
@@ -179,7 +136,7 @@ async def test_a_paused_batch_ends_the_nodes_that_have_begun_and_begins_none(db:
     agents.go.set()
     await asyncio.wait_for(task, 60)
     assert len(agents.asked) > 1, "a node of one draw batch tests nothing"
-    assert {request.node for request in agents.asked} == {"worker"}
+    assert agents.nodes == {"worker"}
     assert _column(db, node_runs.c.node) == ["worker"] and unended(db) == 0
     assert progress(db, batch_id).lost_calls == 0
     _require_accounted(db, batch_id, agents.calls)
@@ -285,17 +242,3 @@ def test_workers_share_what_is_left_of_a_cap_where_there_may_be_several(
         for name in ("w1", "w2"):
             health.beat(db, name, "worker", system_clock())
         Guarded(db, Caps(max_calls=30)).play(f"a?go a+3 b?{shared}")
-
-
-@pytest.mark.parametrize(("cost", "told"), [(0.01, None), (0.06, "max_cost"), (None, "cost_unknown")])
-def test_a_cap_on_cost_that_no_price_in_the_tables_will_show_is_told(
-    db: Database, cost: float | None, told: str | None
-) -> None:
-    site = Guarded(db, dollars(0.05))
-    with site.guard.spend(site.batch_id) as one:
-        site.look()
-        one.ask(3)
-        one.drew(3, cost)
-        assert site.guard.cap_without_price(site.batch_id) == told and one.lost_calls == 3
-        site.guard.settle(site.batch_id, one)
-        assert site.guard.cap_without_price(site.batch_id) is None, "the tables show it"

@@ -21,9 +21,9 @@ from screening.review.triage import Priority
 from storage.database import Database
 from storage.site.health import beat
 from tests.free_port import free_port
-from tests.jobs.test_passing_faults import Unwritable
 from tests.storage.inbox_cases import fill
 from tests.storage.people import MINUTE, NOW
+from tests.test_fault_matrix import refused
 
 
 @pytest.fixture
@@ -48,13 +48,9 @@ def test_the_app_lives_and_is_ready_while_the_database_answers(
     with monkeypatch.context() as other:
         _with(other, data_directory=tmp_path / "file" / "in")
         assert client.get("/readyz").status_code == 503
-    full = Unwritable(f"sqlite:///{page_database.file}")
-    with monkeypatch.context() as other:
-        other.setattr(context, "database", lambda: full)
-        for refusing, status in ((None, 200), ("PRAGMA max_page_count=1", 503), (None, 200)):
-            full.refusing = refusing
-            assert client.get("/readyz").status_code == status
-    full.close()
+    with refused(f"sqlite:///{page_database.file}", "PRAGMA max_page_count = 2", "53100"):
+        assert client.get("/readyz").status_code == 503
+    assert client.get("/readyz").status_code == 200
     monkeypatch.setattr(context, "database", lambda: Database("sqlite:////nowhere/at/all.db"))
     assert (client.get("/healthz").status_code, client.get("/readyz").status_code) == (200, 503)
 
