@@ -173,7 +173,7 @@ def agreement(random: Random) -> Iterator[Line]:
 
 def _ratings(random: Random, n: int, unsafe: float, right: float, reviewers: int) -> Ratings:
     codes = (random.random((n, reviewers)) < right) == (random.random(n) < unsafe)[:, None]
-    return Ratings(codes.astype(np.int64), ("safe", "unsafe"))
+    return Ratings.of(codes.astype(np.int64), ("safe", "unsafe"))
 
 
 def paired(random: Random) -> Iterator[Line]:

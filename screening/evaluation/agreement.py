@@ -19,25 +19,26 @@ MISSING = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ratings:
-    """Ratings as codes: cases × reviewers, each an index into ``categories`` (in their order) or `MISSING`. A row
-    stands for so many cases as ``times`` says, for one where it is None.
+    """The ways in which cases were rated: rows × reviewers, each an index into ``categories`` (in their order) or
+    `MISSING`; and for how many cases each row stands.
     """
 
     codes: NDArray[np.int64]
     categories: tuple[str, ...]
-    times: NDArray[np.float64] | None = None
+    times: NDArray[np.float64]
 
-    @property
-    def weights(self) -> NDArray[np.float64]:
-        """For how many cases each row stands, shape (rows,)."""
-        return np.ones(len(self.codes)) if self.times is None else self.times
+    @classmethod
+    def of(cls, codes: NDArray[np.int64], categories: Sequence[str]) -> "Ratings":
+        """From cases × reviewers: those with the same ratings in one row, those without any left out."""
+        ways, times = np.unique(codes[(codes != MISSING).any(axis=1)], axis=0, return_counts=True)
+        return cls(ways, tuple(categories), times.astype(np.float64))
 
     def per_row(self) -> NDArray[np.int64]:
         """Ratings per row, shape (rows,)."""
         return np.asarray((self.codes != MISSING).sum(axis=1))
 
     def counts(self) -> NDArray[np.float64]:
-        """Ratings per case and category (cases × categories)."""
+        """Ratings per row and category."""
         hits = self.codes[:, :, None] == np.arange(len(self.categories))
         return np.asarray(hits.sum(axis=1), dtype=np.float64)
 
@@ -60,14 +61,14 @@ def ratings_of(table: Sequence[Sequence[str | None]], categories: Sequence[str])
     Raises ValueError for rows of unequal length, or a rating that is not one of ``categories``.
     """
     code_of: dict[str | None, int] = {None: MISSING} | {name: code for code, name in enumerate(categories)}
-    reviewers = len(table[0]) if table else 0
+    reviewers = len(table[0]) if table else 1
     if any(len(row) != reviewers for row in table):
         raise ValueError("every case needs one entry per reviewer")
     try:
         codes = [[code_of[rating] for rating in row] for row in table]
     except KeyError:
         raise ValueError("a rating is not one of the categories") from None
-    return Ratings(np.array(codes, dtype=np.int64).reshape(len(table), reviewers), tuple(categories))
+    return Ratings.of(np.array(codes, dtype=np.int64).reshape(len(table), reviewers), categories)
 
 
 class _UndefinedError(Exception):
@@ -146,34 +147,22 @@ def with_interval(
     whole = coefficient(ratings)
     if whole.value is None:
         return whole
-    rated = _alike_once(ratings)
-    error = _jackknife_error(coefficient, rated)
+    error = _jackknife_error(coefficient, ratings)
     if error is None:
         return replace(whole, reason="too few cases for an interval: without one of them there is no figure")
     if error < 1e-12:  # so it is wherever the value is 1 or -1
         return replace(whole, reason="too little variation for an interval: no case makes a difference")
     limits = [_fisher_limits(whole.value, error, whole.cases)]
-    more = _with_two_cases(rated, None if label is None else ratings.categories.index(label))
+    more = _with_two_cases(ratings, None if label is None else ratings.categories.index(label))
     value, error = coefficient(more).value, _jackknife_error(coefficient, more)
     if value is not None and error is not None:
         limits.append(_fisher_limits(value, error, whole.cases))
     return replace(whole, low=min(low for low, _ in limits), high=max(high for _, high in limits))
 
 
-def _alike_once(ratings: Ratings) -> Ratings:
-    """The rated cases, those with the same ratings in one row: nothing below looks at more rows than there are ways to
-    rate a case.
-    """
-    kept = ratings.per_row() > 0
-    codes, which = np.unique(ratings.codes[kept], axis=0, return_inverse=True)
-    times = np.zeros(len(codes))
-    np.add.at(times, which.reshape(-1), ratings.weights[kept])
-    return Ratings(codes, ratings.categories, times)
-
-
 def _jackknife_error(coefficient: Callable[[Ratings], Coefficient], rated: Ratings) -> float | None:
     """The standard error from leaving out each case; cases with the same ratings are left out once for all."""
-    alike = rated.weights
+    alike = rated.times
     rest = [coefficient(replace(rated, times=alike - one)).value for one in np.eye(len(alike))]
     values = np.array([value for value in rest if value is not None])
     if len(values) < len(rest):
@@ -192,7 +181,7 @@ def _with_two_cases(rated: Ratings, label: int | None) -> Ratings:
     """The cases and two more, each with as many ratings as a case with two or more has in the mean. At least two labels
     are in use.
     """
-    reviewers, times = rated.per_row(), rated.weights
+    reviewers, times = rated.per_row(), rated.times
     twice = reviewers >= 2
     typical = round(float(reviewers[twice] @ times[twice] / times[twice].sum()))
     said = np.array([times @ (rated.codes == code).sum(axis=1) for code in range(len(rated.categories))])
@@ -216,7 +205,7 @@ def agreement_report(ratings: Ratings, labels: Sequence[str]) -> tuple[Coefficie
 
 
 def _coefficient(name: str, ratings: Ratings, statistic: Callable[[Ratings], float]) -> Coefficient:
-    cases = int(ratings.weights[ratings.per_row() >= 2].sum())
+    cases = int(ratings.times[ratings.per_row() >= 2].sum())
     try:
         return Coefficient(name=name, value=statistic(ratings), cases=cases)
     except _UndefinedError as why:
@@ -225,7 +214,7 @@ def _coefficient(name: str, ratings: Ratings, statistic: Callable[[Ratings], flo
 
 def _paired_counts(ratings: Ratings) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The counts of rows with two or more ratings, and for how many cases each stands."""
-    counts, times = ratings.counts(), ratings.weights
+    counts, times = ratings.counts(), ratings.times
     twice = (counts.sum(axis=1) >= 2) & (times > 0)
     if not twice.any():
         raise _UndefinedError("no case has two ratings")
@@ -251,9 +240,7 @@ def _gwet(ratings: Ratings) -> float:
     (paired, times), counts = _paired_counts(ratings), ratings.counts()
     reviewers = paired.sum(axis=1)
     agreeing = times @ ((paired * (paired - 1)).sum(axis=1) / (reviewers * (reviewers - 1))) / times.sum()
-    rated = ratings.per_row() > 0
-    every = ratings.weights[rated]
-    shares = every @ (counts[rated] / counts[rated].sum(axis=1, keepdims=True)) / every.sum()
+    shares = ratings.times @ (counts / counts.sum(axis=1, keepdims=True)) / ratings.times.sum()
     chance = (shares * (1 - shares)).sum() / (size - 1)
     return float((agreeing - chance) / (1 - chance))
 
@@ -261,8 +248,8 @@ def _gwet(ratings: Ratings) -> float:
 def _kappa(ratings: Ratings) -> float:
     if ratings.codes.shape[1] != 2:
         raise _UndefinedError("Cohen κ is for two reviewers")
-    chosen = (ratings.per_row() == 2) & (ratings.weights > 0)
-    both, times = ratings.codes[chosen], ratings.weights[chosen]
+    chosen = (ratings.per_row() == 2) & (ratings.times > 0)
+    both, times = ratings.codes[chosen], ratings.times[chosen]
     if not len(both):
         raise _UndefinedError("no case has two ratings")
     cases, size = times.sum(), len(ratings.categories)
