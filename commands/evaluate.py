@@ -29,7 +29,6 @@ from screening.datasets.reader import Table
 from screening.evaluation.experiments import (
     BUDGETS,
     PAPER_DELTA,
-    Condition,
     consistent_misses,
     deciding,
     named_condition,
@@ -67,7 +66,7 @@ from screening.evaluation.tables import (
     text_table,
 )
 from screening.models.simulated import KnownSampler, SimulatedSampler
-from screening.pipeline.config import chain
+from screening.pipeline.config import PipelineConfig, chain
 from screening.pipeline.cost import usage_per_call
 from screening.pipeline.draws import DrawSource
 from screening.pipeline.files import load_prompts, read_pipeline
@@ -237,7 +236,7 @@ def read_book(path: Path, data: EvaluationData) -> DrawBook:
 
 async def _record(
     data: EvaluationData,
-    conditions: Sequence[Condition],
+    conditions: Sequence[PipelineConfig],
     book: DrawBook,
     settings: Settings,
     max_usd: float | None,
@@ -252,7 +251,7 @@ async def _record(
         sampler = KnownSampler(settings.seed, data.distributions)
         print("Simulated agents with the distributions in the file: no model was asked.", file=sys.stderr)
     else:
-        described = configuration(settings, agents, conditions[0].pipeline)
+        described = configuration(settings, agents, conditions[0])
         sampler, price = agents.sampler(described, settings.seed), partial(agents.cost_usd, described)
         if settings.simulated:
             print(SIMULATED_NOTICE, file=sys.stderr)
@@ -268,7 +267,7 @@ async def _record(
     try:
         fetched, failed = await record_draws(
             data.items,
-            [each.pipeline for each in conditions],
+            conditions,
             book,
             sampler,
             concurrency=settings.cases_in_flight,
@@ -285,28 +284,28 @@ async def _record(
     return bool(failed)
 
 
-async def _calls_ahead(data: EvaluationData, conditions: Sequence[Condition], book: DrawBook) -> float:
+async def _calls_ahead(data: EvaluationData, conditions: Sequence[PipelineConfig], book: DrawBook) -> float:
     """About how many calls there are to make: what simulated agents take for some of the texts, scaled up."""
     places = range(0, len(data.items), -(-len(data.items) // ESTIMATED_FROM))
     some = DrawBook(len(places))
     for number, place in enumerate(places):
         for node in book.names:
             some.of(number, node).append(NodeDraws(codes=book.of(place, node).codes))
-    items, pipelines = [data.items[place] for place in places], [each.pipeline for each in conditions]
-    fetched, _ = await record_draws(items, pipelines, some, SimulatedSampler(0))
+    items = [data.items[place] for place in places]
+    fetched, _ = await record_draws(items, conditions, some, SimulatedSampler(0))
     return fetched * len(data.items) / len(places)
 
 
 def _tell_estimate(
     data: EvaluationData,
-    conditions: Sequence[Condition],
+    conditions: Sequence[PipelineConfig],
     book: DrawBook,
     price: Price,
     calls: float,
     settings: Settings,
     max_usd: float | None,
 ) -> Purse | None:
-    nodes = {node.name: node for condition in conditions for node in condition.pipeline.nodes}
+    nodes = {node.name: node for condition in conditions for node in condition.nodes}
     characters = mean(len(item.text.text) + len(item.text.reply or "") for item in data.items)
     prompts = load_prompts(settings.prompts_directory)
     each = price(usage_per_call(prompts, list(nodes.values()), characters))
@@ -343,7 +342,7 @@ def _write_capsule(
 def _about(
     files: Sequence[Path],
     data: EvaluationData,
-    conditions: Sequence[Condition],
+    conditions: Sequence[PipelineConfig],
     settings: Settings | None,
     seed: int,
 ) -> dict[str, object]:
@@ -362,7 +361,7 @@ def _about(
         "agents": settings.sampler if settings else "recorded",
         "model": None if settings is None or settings.simulated else settings.model,
         "seed": seed,
-        "conditions": {each.name: each.pipeline.model_dump(mode="json") for each in conditions},
+        "conditions": {each.name: each.model_dump(mode="json") for each in conditions},
         "loop": "a round of Algorithm 1 begins only where it can be paid for all labels that are left",
     }
 
@@ -390,7 +389,7 @@ def _described(data: EvaluationData) -> dict[str, object]:
     }
 
 
-def chosen_conditions(words: str, pipelines: Sequence[Path] = ()) -> tuple[Condition, ...]:
+def chosen_conditions(words: str, pipelines: Sequence[Path] = ()) -> tuple[PipelineConfig, ...]:
     """The conditions meant, in the table's order, then those of pipeline files; ValueError for an unknown name.
 
     Beside the table's names any budget of Algorithm 1 (``B=60``), any vote (``MV n=7``), and, with `` early`` after a
@@ -401,7 +400,7 @@ def chosen_conditions(words: str, pipelines: Sequence[Path] = ()) -> tuple[Condi
     """
     paper, ours = paper_conditions(), our_conditions()
     groups = {"paper": paper, "ours": ours, "all": (*paper, *ours)}
-    chosen: list[Condition] = []
+    chosen: list[PipelineConfig] = []
     for word in (word.strip() for word in words.split(",") if word.strip()):
         known = [each for each in groups["all"] if each.name == word]
         chosen += groups.get(word) or known or [named_condition(word)]
@@ -409,9 +408,8 @@ def chosen_conditions(words: str, pipelines: Sequence[Path] = ()) -> tuple[Condi
     chosen = list({each.name: each for each in chosen}.values())
     chosen.sort(key=lambda each: order.index(each.name) if each.name in order else len(order))
     for path in pipelines:
-        pipeline = read_pipeline(path.read_text(encoding="utf-8-sig"))
-        chosen.append(Condition(name=pipeline.name, pipeline=pipeline))
-    agents = {(node.name, node.agent) for each in chosen for node in each.pipeline.nodes}
+        chosen.append(read_pipeline(path.read_text(encoding="utf-8-sig")))
+    agents = {(node.name, node.agent) for each in chosen for node in each.nodes}
     if len({name for name, _ in agents}) < len(agents):
         raise ValueError("one node has another model or prompt in another condition: record them apart")
     if len({each.name for each in chosen}) < len(chosen):

@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from jobs.computing import Cache, tell
 from screening.evaluation.experiments import (
     BUDGETS,
-    Condition,
     Drawn,
     Measured,
-    WhatIf,
     budget_conditions,
     consistent_misses,
     deciding,
@@ -25,6 +23,7 @@ from screening.evaluation.experiments import (
     gap_counts,
     our_conditions,
     paper_conditions,
+    what_if,
 )
 from screening.evaluation.metrics import NONE, REFERENCES, Codes
 from screening.evaluation.paired import Comparison, Told, compare_all_codes, compare_codes
@@ -33,6 +32,7 @@ from screening.evaluation.recording import draw_lines, fill_draws
 from screening.evaluation.replay import OUTCOMES
 from screening.labels import Label, Outcome
 from screening.models.simulated import SimulatedSampler
+from screening.pipeline.config import PipelineConfig
 from screening.pipeline.draws import SamplerError
 from screening.pipeline.engine import Guard
 from screening.review.actors import Actor
@@ -88,14 +88,14 @@ class Experiment:
     made: int
     not_shown: Mapping[int, Guard]
 
-    def measure(self, condition: Condition) -> tuple[Measured, Told]:
+    def measure(self, condition: PipelineConfig) -> tuple[Measured, Told]:
         """The condition replayed on the draws, and what it made of each case."""
         return self.drawn.measure(condition, self.not_shown)
 
     @property
-    def own(self) -> Condition:
+    def own(self) -> PipelineConfig:
         """The condition that the batch itself was run with."""
-        return Condition(name=OWN, pipeline=self.batch.configuration.pipeline)
+        return self.batch.configuration.pipeline.model_copy(update={"name": OWN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +171,7 @@ def _experiment(db: Database, ask: Ask, batch: RecordedColumns) -> Experiment:
 def _draw_on(db: Database, ask: Ask, agents: SimulatedSampler) -> tuple[Drawn, int] | None:
     """Draw on where it costs nothing: the same simulated agents, the same seed, so the same draws as if recorded."""
     found = recorded_batch(db, ask.actor, ask.batch_id, with_texts=True)
-    nodes = [node.name for node in paper_conditions()[-1].pipeline.nodes]
+    nodes = [node.name for node in paper_conditions()[-1].nodes]
     try:
         made = asyncio.run(fill_draws(found.items, nodes, DRAWS, found.book, agents))
     except SamplerError:
@@ -225,11 +225,11 @@ def sweep_budgets(db: Database, ask: Ask, rule: Rule) -> tuple[tuple[int, ...], 
     return tuple(budget for budget, _ in sweep), tuple(results)
 
 
-def try_setting(db: Database, ask: Ask, trial: WhatIf) -> Measured:
-    """A setting replayed, with what the texts forbid forbidden in the replay as well."""
+def try_setting(db: Database, ask: Ask, *setting: Any) -> Measured:
+    """A setting, as `what_if` has it, replayed with what the texts forbid forbidden in the replay as well."""
     found = experiment(db, ask)
     guards = guards_in(db, ask.actor, ask.batch_id, found.batch.rows)
-    return found.drawn.measure(Condition(name="what-if", pipeline=trial.pipeline()), guards)[0]
+    return found.drawn.measure(what_if(*setting), guards)[0]
 
 
 def draw_file(db: Database, ask: Ask) -> str:

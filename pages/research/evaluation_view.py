@@ -31,7 +31,7 @@ from pages.ui.compute import compute
 from pages.ui.format import difference, percent
 from pages.ui.widgets import how_to_read, provenance
 from screening.evaluation.corrected import Estimate, Rate
-from screening.evaluation.experiments import Measured, WhatIf, frontier
+from screening.evaluation.experiments import Measured, frontier
 from screening.evaluation.metrics import REFERENCES, Metrics, Proportion
 from screening.evaluation.paired import Comparison, Difference
 from screening.evaluation.public_datasets import SUICIDE_WATCH
@@ -287,16 +287,16 @@ def show_what_if(ask: Ask, evaluated: Evaluated) -> None:
     forbid is forbidden in the replay as well.
     """
     one, two, three = st.columns(3)
-    trial = WhatIf(
-        safe_given_unsafe=one.select_slider("δ for unsafe labeled safe", LEVELS, 0.001),
-        other_errors=two.select_slider("δ for every other error", LEVELS, 0.025),
-        budget=three.slider("Max responses per agent", 6, 150, 100),
-        abstentions_go_on=one.toggle("If undecided, try the next agent"),
-        confirm_safe=two.toggle('Require a second agent to confirm "safe"'),
+    setting = (
+        one.select_slider("δ for unsafe labeled safe", LEVELS, 0.001),
+        two.select_slider("δ for every other error", LEVELS, 0.025),
+        three.slider("Max responses per agent", 6, 150, 100),
+        one.toggle("If undecided, try the next agent"),
+        two.toggle('Require a second agent to confirm "safe"'),
     )
     per_day = three.number_input("Texts a day", 1, 1_000_000, 1_000, 100)
     load = int(per_day), context.settings().audit_rate
-    found = compute(try_setting, ask, trial, cases=ask.standing.accepted)
+    found = compute(try_setting, ask, *setting, cases=ask.standing.accepted)
     tried, before = what_if_figures(found.metrics, *load), what_if_figures(evaluated.results[-1].metrics, *load)
     for cell, (name, (value, rests)) in zip(st.columns(5), tried.items(), strict=True):
         cell.metric(name, value, f"your run {before[name][0]}", delta_color="off", delta_arrow="off")

@@ -1,5 +1,5 @@
-"""The paper's experiment and ours: conditions are pipelines with a name, all replayed on the same draws, so that they
-are compared in pairs.
+"""The paper's experiment and ours: conditions are pipelines, under the name that the results table gives them, all
+replayed on the same draws, so that they are compared in pairs. One may never be able to decide.
 """
 
 import re
@@ -23,21 +23,13 @@ from screening.evaluation.paired import Told
 from screening.evaluation.recording import DrawBook, Item
 from screening.evaluation.replay import OUTCOMES, Record, Replay, replay
 from screening.labels import Label, Outcome
-from screening.pipeline.config import NodeConfig, PipelineConfig, chain, pooled_rule
+from screening.pipeline.config import PipelineConfig, chain, pooled_rule
 from screening.pipeline.engine import Guard
 from screening.stopping.rules import MajorityVote, PairwiseMixture, StoppingRule, SuccessiveElimination
 
 VOTES = (1, 3, 5)
 BUDGETS = (10, 50, 75, 100, 124, 150)
 PAPER_DELTA = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
-    """A pipeline under the name that the results table gives it. It may be one that can never decide."""
-
-    name: str
-    pipeline: PipelineConfig
 
 
 def single_agent() -> PipelineConfig:
@@ -47,7 +39,7 @@ def single_agent() -> PipelineConfig:
     return PipelineConfig(name="single-agent", nodes=(worker.model_copy(update={"routes": routes}),))
 
 
-def paper_conditions() -> tuple[Condition, ...]:
+def paper_conditions() -> tuple[PipelineConfig, ...]:
     """The paper's ten: single agent, majority vote of 1, 3, 5, Algorithm 1 with six budgets; abstentions go on, and
     each node pays its whole budget before it abstains.
 
@@ -57,15 +49,14 @@ def paper_conditions() -> tuple[Condition, ...]:
     >>> [condition.name for condition in paper_conditions()][:5]
     ['single-agent', 'MV n=1', 'MV n=3', 'MV n=5', 'B=10']
     """
-    votes = [_chain(f"MV n={n}", MajorityVote(budget=n)) for n in VOTES]
-    adaptive = [named_condition(f"B={budget}") for budget in BUDGETS]
-    return (Condition(name="single-agent", pipeline=single_agent()), *votes, *adaptive)
+    others = [f"MV n={n}" for n in VOTES] + [f"B={budget}" for budget in BUDGETS]
+    return (single_agent(), *map(named_condition, others))
 
 
-def named_condition(name: str) -> Condition:
+def named_condition(name: str) -> PipelineConfig:
     """A condition of the paper's kinds with another number: ``B=60``, ``B=60 early``, ``MV n=7``. ValueError otherwise.
 
-    >>> named_condition("B=60 early").pipeline.nodes[0].on_abstain
+    >>> named_condition("B=60 early").nodes[0].on_abstain
     'human_review'
     """
     found = re.fullmatch(r"(B|MV n)=([1-9]\d{0,4})( early)?", name)
@@ -73,26 +64,22 @@ def named_condition(name: str) -> Condition:
         known = ", ".join(each.name for each in (*paper_conditions(), *our_conditions()))
         raise ValueError(f"no condition {name}; there are {known}, and any B=60, 'B=60 early' and MV n=7")
     if found[1] == "MV n":
-        return _chain(name, MajorityVote(budget=int(found[2])))
+        return chain(name, MajorityVote(budget=int(found[2])), "next")
     rule = SuccessiveElimination(delta=PAPER_DELTA, budget=int(found[2]), stop_for_futility=False)
-    return _chain(name, rule, "human_review" if found[3] else "next")
+    return chain(name, rule, "human_review" if found[3] else "next")
 
 
-def our_conditions() -> tuple[Condition, ...]:
+def our_conditions() -> tuple[PipelineConfig, ...]:
     """Pooled draws, at Ville's levels and certified: with symmetric errors at the paper's δ, and with the defaults."""
     return (
-        _chain(f"pairwise δ={PAPER_DELTA}", PairwiseMixture.symmetric(PAPER_DELTA, 100)),
-        _chain(f"certified δ={PAPER_DELTA}", pooled_rule(PAPER_DELTA, 100)),
-        _chain("recommended", PairwiseMixture(budget=100), "human_review"),
-        _chain("certified", pooled_rule(None, 100), "human_review"),
+        chain(f"pairwise δ={PAPER_DELTA}", PairwiseMixture.symmetric(PAPER_DELTA, 100), "next"),
+        chain(f"certified δ={PAPER_DELTA}", pooled_rule(PAPER_DELTA, 100), "next"),
+        chain("recommended", PairwiseMixture(budget=100), "human_review"),
+        chain("certified", pooled_rule(None, 100), "human_review"),
     )
 
 
-def _chain(name: str, rule: StoppingRule, on_abstain: Literal["human_review", "next"] = "next") -> Condition:
-    return Condition(name=name, pipeline=chain(name, rule, on_abstain))
-
-
-def budget_conditions(rule: Literal["pairwise", "elimination"]) -> tuple[tuple[int, Condition], ...]:
+def budget_conditions(rule: Literal["pairwise", "elimination"]) -> tuple[tuple[int, PipelineConfig], ...]:
     """The sweep of one rule: budgets with the condition that has them, at the paper's δ."""
     rules: list[StoppingRule]
     if rule == "pairwise":
@@ -101,58 +88,36 @@ def budget_conditions(rule: Literal["pairwise", "elimination"]) -> tuple[tuple[i
     else:
         budgets = (10, 25, 50, 72, 75, 87, 100, 124, 150)
         rules = [SuccessiveElimination(budget=budget, stop_for_futility=False) for budget in budgets]
-    return tuple(
-        (budget, Condition(name=f"B={budget}", pipeline=chain(f"sweep-{budget}", config, "next")))
-        for budget, config in zip(budgets, rules, strict=True)
-    )
+    return tuple((budget, chain(f"B={budget}", rule, "next")) for budget, rule in zip(budgets, rules, strict=True))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhatIf:
+def what_if(
+    safe_given_unsafe: float, other_errors: float, budget: int, abstentions_go_on: bool, confirm_safe: bool
+) -> PipelineConfig:
     """A setting to try: error levels, budget, where abstentions go, and whether a second agent confirms safe."""
-
-    safe_given_unsafe: float
-    other_errors: float
-    budget: int
-    abstentions_go_on: bool
-    confirm_safe: bool
-
-    def pipeline(self) -> PipelineConfig:
-        """The pipeline with this setting."""
-        rule = PairwiseMixture(
-            budget=self.budget,
-            default_error=self.other_errors,
-            errors=(((Label.SAFE, Label.UNSAFE), self.safe_given_unsafe),),
-        )
-        chained = chain("what-if", rule, "next" if self.abstentions_go_on else "human_review")
-        if not self.confirm_safe:
-            return chained
-        first, second, *rest = chained.nodes
-        return PipelineConfig(name="what-if", nodes=(_safe_goes_to(first, second.name), second, *rest))
-
-
-def _safe_goes_to(node: NodeConfig, target: str) -> NodeConfig:
-    return node.model_copy(update={"routes": {**node.routes, Label.SAFE: target}})
+    errors = (((Label.SAFE, Label.UNSAFE), safe_given_unsafe),)
+    rule = PairwiseMixture(budget=budget, default_error=other_errors, errors=errors)
+    chained = chain("what-if", rule, "next" if abstentions_go_on else "human_review")
+    if not confirm_safe:
+        return chained
+    first, second, *rest = chained.nodes
+    confirmed = first.model_copy(update={"routes": {**first.routes, Label.SAFE: second.name}})
+    return PipelineConfig(name="what-if", nodes=(confirmed, second, *rest))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What one condition did on a data set, without its cases.
+    """What one condition, by its name, did on a data set, without its cases.
 
     ``unsettled`` counts the cases whose draws did not suffice. They are the harder ones, so that no rate is given
     without them: with any of them ``metrics`` are bounds, and ``cost_usd`` is None, as it is where the price of a draw
     that was used is unknown. Of what a batch did, ``unsettled`` are the pending ones, and the rates those of the rest.
     """
 
-    condition: Condition
+    name: str
     metrics: Metrics
     unsettled: int
     cost_usd: float | None = None
-
-    @property
-    def name(self) -> str:
-        """The condition's name in the table."""
-        return self.condition.name
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -168,22 +133,22 @@ class Drawn:
     tokens: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     costs: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
-    def measure(self, condition: Condition, guards: Mapping[int, Guard] | None = None) -> tuple[Measured, Told]:
+    def measure(self, condition: PipelineConfig, guards: Mapping[int, Guard] | None = None) -> tuple[Measured, Told]:
         """The condition replayed on the draws, and what it made of each case; ``guards`` are as in `replay`."""
-        return self._result(condition, replay(condition.pipeline, self.record, guards), bounded=True)
+        return self._result(replay(condition, self.record, guards), bounded=True)
 
-    def as_it_ran(self, condition: Condition, outcomes: Codes, made: Record) -> tuple[Measured, Told]:
+    def as_it_ran(self, condition: PipelineConfig, outcomes: Codes, made: Record) -> tuple[Measured, Told]:
         """What became of the cases when they were screened, in the place of a replay: with all that their texts forbade
         and second looks. ``made`` holds the draws that were made, and no others; ``outcomes`` are numbers into
         `OUTCOMES`, `NONE` for what is pending.
         """
         cases = self.record.cases
-        replayed = replay(condition.pipeline, Record(cases=cases, nodes=made.nodes))
-        calls = [made.node(node.name).lengths for node in condition.pipeline.nodes]
+        replayed = replay(condition, Record(cases=cases, nodes=made.nodes))
+        calls = [made.node(node.name).lengths for node in condition.nodes]
         calls = [each if len(each) == cases else np.zeros(cases, np.int64) for each in calls]
-        return self._result(condition, replace(replayed, outcome=outcomes, calls=np.stack(calls)), bounded=False)
+        return self._result(replace(replayed, outcome=outcomes, calls=np.stack(calls)), bounded=False)
 
-    def _result(self, condition: Condition, replayed: Replay, *, bounded: bool) -> tuple[Measured, Told]:
+    def _result(self, replayed: Replay, *, bounded: bool) -> tuple[Measured, Told]:
         tokens, costs = _sums_per_case(replayed, self.tokens), _sums_per_case(replayed, self.costs)
         metrics = evaluate(
             self.references,
@@ -199,8 +164,8 @@ class Drawn:
         calls = replayed.total_calls.astype(np.int32)
         most = max(int(calls.max(initial=0)), sum(node.rule.budget for node in replayed.pipeline.nodes))
         return (
-            Measured(condition=condition, metrics=metrics, unsettled=replayed.unsettled, cost_usd=spent),
-            Told(name=condition.name, outcome=replayed.outcome, calls=calls, most=most),
+            Measured(name=replayed.pipeline.name, metrics=metrics, unsettled=replayed.unsettled, cost_usd=spent),
+            Told(name=replayed.pipeline.name, outcome=replayed.outcome, calls=calls, most=most),
         )
 
 
@@ -227,7 +192,7 @@ def encode_items(
 
 
 def run_book(
-    items: Sequence[Item], conditions: Sequence[Condition], book: DrawBook
+    items: Sequence[Item], conditions: Sequence[PipelineConfig], book: DrawBook
 ) -> tuple[tuple[Measured, ...], tuple[Told, ...]]:
     """Each condition's metrics on a book of draws, with its tokens and costs; where a draw's is unknown the condition's
     is too. And what each made of each case. Nothing is asked.

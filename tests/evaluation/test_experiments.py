@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from screening.evaluation.experiments import (
-    Condition,
     Measured,
     consistent_misses,
     deciding,
@@ -35,8 +34,8 @@ from screening.labels import Label, Outcome
 from screening.models.simulated import KnownSampler
 from screening.pipeline.draws import Draw, SamplerError, ScreenedText, Usage
 
-ALL = (*paper_conditions(), *our_conditions())
-PIPELINES, OURS = ([each.pipeline for each in some] for some in (ALL, our_conditions()))
+OURS = our_conditions()
+ALL = (*paper_conditions(), *OURS)
 NEARLY_ALL_SAFE = {Label.SAFE: 0.98, Label.UNSAFE: 0.01, Label.ESCALATE: 0.01}
 NEARLY_ALL_UNSAFE = {Label.SAFE: 0.01, Label.UNSAFE: 0.98, Label.ESCALATE: 0.01}
 
@@ -65,7 +64,7 @@ def recorded(distributions):
     """Items and all draws that any condition needs of them."""
     items, sampler = items_of(distributions)
     book = DrawBook(len(items))
-    asyncio.run(record_draws(items, PIPELINES, book, sampler))
+    asyncio.run(record_draws(items, ALL, book, sampler))
     return items, book
 
 
@@ -88,22 +87,22 @@ def test_no_draw_is_asked_for_twice_and_none_that_no_condition_needs():
     split = {Label.SAFE: 0.45, Label.UNSAFE: 0.4, Label.ESCALATE: 0.15}
     items, live = items_of([NEARLY_ALL_SAFE, split] * 3)
     book, sampler = DrawBook(len(items)), Counting(live)
-    fetched, _ = asyncio.run(record_draws(items, PIPELINES, book, sampler))
+    fetched, _ = asyncio.run(record_draws(items, ALL, book, sampler))
     assert len(set(sampler.asked)) == len(sampler.asked) == fetched == book.draws
-    assert asyncio.run(record_draws(items, PIPELINES, book, sampler)) == (0, {})
+    assert asyncio.run(record_draws(items, ALL, book, sampler)) == (0, {})
     assert max(number for _, _, number in sampler.asked) + 1 == 150  # the largest budget of any condition
 
 
 def test_cases_short_of_draws_are_counted_and_never_decided():
     items, live = items_of([NEARLY_ALL_SAFE] * 5)
     book, failing = DrawBook(5), Breaking(live, 0, stops_batch=False)
-    _, failed = asyncio.run(record_draws(items, PIPELINES, book, failing))
+    _, failed = asyncio.run(record_draws(items, ALL, book, failing))
     assert failed == {"overloaded": 5} and failing.asked == 5  # once a case, not once a condition
     for result in run_book(items, ALL, book)[0]:
         assert (result.unsettled, result.metrics.n, result.metrics.pending) == (5, 0, 5)
         assert result.metrics.accuracy.value is None
     pointless = Breaking(live, 0)
-    asyncio.run(record_draws(items, PIPELINES, DrawBook(5), pointless, concurrency=2))
+    asyncio.run(record_draws(items, ALL, DrawBook(5), pointless, concurrency=2))
     assert pointless.asked <= 2, "an error that makes going on pointless ends the pass"
 
 
@@ -126,7 +125,7 @@ def test_offline_no_rate_is_that_of_the_texts_that_a_short_record_settles():
 def test_tokens_and_costs_follow_the_draws_used_and_one_unknown_makes_them_undefined():
     items, live = items_of([NEARLY_ALL_SAFE] * 3)
     book, prices = DrawBook(3), lambda usage: usage.input_tokens / 1000
-    asyncio.run(record_draws(items, PIPELINES, book, Counting(live, tokens=10), price=prices))
+    asyncio.run(record_draws(items, ALL, book, Counting(live, tokens=10), price=prices))
     for some in (book, read_draws(draw_lines(book, items), items)):
         for result in run_book(items, ALL, some)[0]:
             assert result.metrics.tokens == 10 * (result.metrics.calls or 0)
@@ -135,7 +134,7 @@ def test_tokens_and_costs_follow_the_draws_used_and_one_unknown_makes_them_undef
     assert all(result.metrics.tokens is None for result in run_book(items, ALL, book)[0])
     later = DrawBook(3)
     asyncio.run(record_draws(items, OURS, later, Counting(live, tokens=10), price=prices))
-    asyncio.run(record_draws(items, PIPELINES, later, Counting(live, tokens=10)))  # the rest at an unknown price
+    asyncio.run(record_draws(items, ALL, later, Counting(live, tokens=10)))  # the rest at an unknown price
     assert all(result.cost_usd is None for result in run_book(items, ALL, later)[0])
     for line in ('{"id": "text 0", "node": "worker", "draws": "SX"}', "SSS", '{"id": "text 0", "draws": "S"}'):
         with pytest.raises(ValueError, match="line 2"):
@@ -207,7 +206,7 @@ def _result(name, calls, right, wrong, escalated):
     told = [Outcome.SAFE] * right + [Outcome.UNSAFE] * wrong + [Outcome.HUMAN_REVIEW] * escalated
     references = reference_codes([Label.SAFE] * len(told))
     metrics = evaluate(references, outcome_codes(told), calls=np.full(len(told), calls))
-    return Measured(condition=Condition(name=name, pipeline=ALL[0].pipeline), metrics=metrics, unsettled=0)
+    return Measured(name=name, metrics=metrics, unsettled=0)
 
 
 def test_the_front_is_of_all_texts_and_never_goes_down():

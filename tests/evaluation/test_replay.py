@@ -76,13 +76,13 @@ def random_codes(cases, most, seed, shortest=None):
 
 @CONDITIONS
 async def test_a_replayed_condition_gives_what_the_engine_gives_live(condition):
-    whole = await assert_same(condition.pipeline, random_codes(cases=40, most=150, seed=1))
+    whole = await assert_same(condition, random_codes(cases=40, most=150, seed=1))
     assert whole.unsettled == 0
     if condition.name in ("B=124", "recommended"):  # otherwise the comparison would show little
         abstained = {"B=124": Ended.EXHAUSTED, "recommended": Ended.FUTILITY}[condition.name]
         assert set(whole.ended[whole.ended >= 0].tolist()) == {ENDS.index(Ended.IDENTIFIED), ENDS.index(abstained)}
         assert set(whole.outcomes()) == set(Outcome)
-    await assert_same(condition.pipeline, random_codes(cases=12, most=130, seed=2, shortest=0))  # some is too short
+    await assert_same(condition, random_codes(cases=12, most=130, seed=2, shortest=0))  # some is too short
 
 
 @given(rule=rules, on_abstain=st.sampled_from(["next", "human_review"]), seed=st.integers(0, 10**6))
@@ -103,7 +103,7 @@ async def test_routes_are_followed_as_the_pipeline_says():
 
 
 def test_an_unknown_node_or_an_empty_record_settles_nothing():
-    pipeline = our_conditions()[1].pipeline
+    pipeline = our_conditions()[1]
     for codes, outcomes in (({"another": ["SSS", "UUU"]}, [None, None]), ({"worker": []}, []), ({}, [])):
         found = replay(pipeline, Record.from_codes(codes))
         assert (found.outcomes(), found.unsettled) == (outcomes, len(outcomes))
@@ -125,10 +125,10 @@ def test_sequences_drawn_twice_and_run_a_few_at_a_time_give_what_each_case_gives
     some, places = random_codes(cases=15, most=130, seed=3, shortest=0), np.random.default_rng(4).integers(0, 15, 24)
     codes = {node: [cases[at] for at in places] for node, cases in some.items()}
     each = ({node: [cases[case]] for node, cases in codes.items()} for case in range(24))
-    alone = [replay(condition.pipeline, Record.from_codes(one)) for one in each]
+    alone = [replay(condition, Record.from_codes(one)) for one in each]
     monkeypatch.setattr("screening.stopping.rules.AT_ONCE", 7)
     record = Record.from_codes(codes)
-    together = replay(condition.pipeline, record)
+    together = replay(condition, record)
     assert len(record.nodes["worker"].sizes) <= 15
     for name in ("outcome", "node", "calls", "ended"):
         assert (np.concatenate([getattr(one, name) for one in alone], axis=-1) == getattr(together, name)).all()

@@ -40,7 +40,7 @@ VOLATILE = {"case", "case_id", "batch", "batch_id", "completed_at", "out", "reje
 
 
 def _pipelines() -> dict[str, PipelineConfig]:
-    conditions = {condition.name: condition.pipeline for condition in (*paper_conditions(), *our_conditions())}
+    conditions = {condition.name: condition for condition in (*paper_conditions(), *our_conditions())}
     presets = {f"preset {name}": preset(name) for name in ("certified", "recommended", "paper")}
     own = read_pipeline((ROOT / "pipelines" / "four_agents.toml").read_text(encoding="utf-8"))
     return {**conditions, **presets, "a site's own": own}

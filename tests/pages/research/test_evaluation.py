@@ -17,7 +17,7 @@ from jobs.process import system_clock
 from pages.research import evaluation_view, figures
 from pages.research import theory_numbers as theory
 from pages.ui.downloads import CORRECTED_LABELS, as_data_card, export
-from screening.evaluation import experiments, label_errors, metrics, recording, tables
+from screening.evaluation import label_errors, metrics, recording, tables
 from screening.labels import Label, Outcome
 from screening.review import policy, review_form
 from screening.review.actors import LOCAL_USER, Role
@@ -112,7 +112,7 @@ def test_errors_and_evaluation_count_the_same_cases(page_database: Database) -> 
     counted = {(str(key[0]), str(key[1])): cases for key, cases in own.confusion.items() if cases}
     assert counted == cells.confusions(page_database, RESEARCHER, batch_id).original
     found = experiment(page_database, asked(page_database, batch_id))
-    rules = experiments.Condition(name="rules", pipeline=found.batch.configuration.pipeline)
+    rules = found.batch.configuration.pipeline
     guards = recordings.guards_in(page_database, LOCAL_USER, batch_id, found.batch.rows)
     bare, guarded = (found.drawn.measure(rules, each)[0].metrics for each in (None, guards))
     assert bare.confusion != guarded.confusion == own.confusion
