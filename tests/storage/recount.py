@@ -1,14 +1,18 @@
-"""A batch's running sums, derived anew from the facts alone: the oracle of `storage.batches.counts` and `kinds`."""
+"""Derived anew from the facts alone, the slow way: a batch's running sums, and what clinicians accepted."""
 
 from sqlalchemy import Connection, case, func, select
 
 from screening.labels import Outcome
+from screening.review.actors import Actor
+from screening.review.policy import Action, require
 from storage.batches.counts import PENDING, Kind, Totals
-from storage.schema import case_errors, cases, node_runs, rejected_rows, screenings
+from storage.database import Database
+from storage.schema import adjudications, case_errors, cases, node_runs, rejected_rows, screenings
+from storage.visibility import is_accepted, order_given
 
 
 def recount(conn: Connection, batch_id: str) -> Totals:
-    """The same sums from the facts."""
+    """The sums of `storage.batches.counts`."""
     of_batch = cases.c.batch_id == batch_id
     accepted = conn.execute(select(func.count()).select_from(cases).where(of_batch)).scalar_one()
     refused = select(func.count()).select_from(rejected_rows).where(rejected_rows.c.batch_id == batch_id)
@@ -47,3 +51,18 @@ def recount_kinds(conn: Connection, batch_id: str) -> dict[Kind, int]:
         Kind(outcome=row.outcome or PENDING, reference=row.reference, node=row.node, reason=row.reason): row.cases
         for row in rows
     }
+
+
+def adjudicated_labels(db: Database, actor: Actor, batch_id: str, version: int | None = None) -> dict[str, str]:
+    """Each case's accepted label as of the first ``version`` adjudications of the batch, or of
+    all. Version 0 is the file as it came.
+    """
+    require(actor, Action.VIEW_RESULTS)
+    query = (
+        select(adjudications.c.case_id, adjudications.c.label, is_accepted(cases.c.id).label("accepted"))
+        .join(cases, cases.c.id == adjudications.c.case_id)
+        .where(cases.c.batch_id == batch_id)
+        .order_by(*order_given())
+    )
+    rows = db.rows(query)
+    return {row.case_id: row.label for row in rows[:version] if row.accepted}

@@ -55,7 +55,7 @@ from tests.storage.batch_of import CONFIGURATION, LATER, batch, decide, waiting
 from tests.storage.batch_of import NOW as BEGUN
 from tests.storage.inbox_cases import blind, entry, fill, form, play, put, read, rows, site, take
 from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, MINUTE, NOW, PEOPLE, RESEARCHER, SENIOR, later, person
-from tests.storage.research.case_by_case import adjudicated_labels
+from tests.storage.recount import adjudicated_labels
 from tests.storage.statements import plan, statements
 
 ALL_ROLES, BOTH = person("eve", *Role), person("eve", Role.REVIEWER, Role.RESEARCHER)
@@ -460,19 +460,6 @@ def test_only_an_urgent_case_in_ones_own_hands_is_opened_at_once(db: Database, p
         with pytest.raises(NotYetRated):
             served(db, SENIOR, case_id, open_at_once=True)
         assert kept(db) == [] and blind(db, SENIOR, case_id)
-
-
-def test_a_revision_is_blind_while_nothing_at_all_was_served(db: Database) -> None:
-    one, other = fill(db, [Priority.P2] * 2)
-    play(db, one, "ann unsafe 5, ann unsafe 5")
-    served(db, ANN, other)
-    assert blind(db, ANN, one, first=False) and not blind(db, ANN, other, first=False)
-    assert blind(db, ANN, other, first=True), "what is served after a review does not unblind that one"
-    assert blind(db, BO, other, first=False), "it was served to Ann"
-    for case_id, expected in ((one, True), (other, False)):
-        reviews.revise(db, ANN.at(later(3)), case_id, form("unsafe", 5), "surer", case_id)
-        mine = my_review(db, ANN, case_id)
-        assert mine is not None and mine.blind is expected
 
 
 def test_only_who_had_a_text_screened_by_itself_watched_the_engine(db: Database) -> None:

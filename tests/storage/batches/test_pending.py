@@ -5,7 +5,6 @@ stops a batch at which sum; and the books of a limit on calls: how many pass at 
 import time
 import tomllib
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,9 @@ from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Forbidden
 from screening.text.received import receive
 from storage.batches import batches, pending, single_texts
-from storage.batches.batch_state import BatchCancelled, BatchState, Caps, UnknownBatch, batch_row, standing, standings
+from storage.batches.batch_state import BatchCancelled, BatchState, Caps
 from storage.batches.batches import progress
-from storage.batches.counts import UNPRICED_AT_FIRST, Totals
+from storage.batches.counts import Totals
 from storage.batches.intake import add_rows
 from storage.database import Database
 from storage.schema import audit_events, call_limits, case_errors, cases
@@ -178,39 +177,6 @@ def test_a_cap_is_reached_at_its_own_number_and_a_share_is_even_or_they_take_tur
     for holders, total, now, shares in TABLES["shares"]:
         found = [pending._even_share(list(holders), holder, total, now) for holder in sorted(holders)]
         assert found == shares, (holders, total, now)
-
-
-def test_batches_are_told_apart(db: Database) -> None:
-    made = capped, canceled, failed, _ = [batch(db, [text], max_calls=6 if text == "a" else None) for text in "abcd"]
-    for batch_id, calls in ((capped, 6), (failed, 2)):
-        pending.record_error(db, _first_of(db, batch_id), "timeout", "", NOW, calls=calls)
-    batches.cancel(db, ME, canceled)
-    with db.read() as conn:
-        found = [standings(conn, made)[one] for one in made]
-        assert batch_row(conn, failed).id == failed
-        assert (standing(conn, failed).failed, standing(conn, failed, count_failed=False).failed) == (1, 0)
-        for unknown in (batch_row, standing):
-            with pytest.raises(UnknownBatch):
-                unknown(conn, "none")
-    assert [(one.state, one.failed, one.totals.lost_calls, one.caps.max_calls) for one in found] == [
-        (BatchState.CAPPED, 1, 6, 6),
-        (BatchState.CANCELLED, 0, 0, None),
-        (BatchState.NEEDS_RETRY, 1, 2, None),
-        (BatchState.RUNNING, 0, 0, None),
-    ]
-
-
-def test_sums_add_up_name_by_name_and_a_cost_is_known_while_every_call_has_a_price() -> None:
-    cases_of = {"accepted": 20, "rejected": 2, "safe": 3, "unsafe": 4, "human_review": 5}
-    one = Totals(**cases_of, calls=6, lost_calls=7, unpriced_calls=8, cost_usd=0.5)
-    more = Totals(safe=1, cost_usd=0.25, last_completed_at=LATER)
-    found = Totals(**cases_of | {"safe": 4}, calls=6, lost_calls=7, unpriced_calls=8, cost_usd=0.75)
-    assert one + more == replace(found, last_completed_at=LATER) == more + one
-    assert (one + more).pending == 20 - 4 - 4 - 5
-    known = [each.known_cost_usd for each in (one, Totals(calls=2, cost_usd=0.5), Totals(unpriced_calls=1))]
-    assert known == [None, 0.5, None] and one.cost_for_cap_usd is None
-    lost = Totals(lost_calls=UNPRICED_AT_FIRST + 1, calls=1, cost_usd=0.5)
-    assert lost.cost_for_cap_usd == 0.5 + 1001 * 0.5, "one call with a price tells that of the others"
 
 
 PACE = pending.Pace(per_second=0.01, burst=3)

@@ -148,20 +148,6 @@ def test_switches_compare_the_last_label_before_anything_of_the_engine_was_shown
     }
 
 
-def test_every_row_says_what_it_was_screened_with_its_bound_and_how_it_was_tagged(db: Database) -> None:
-    found = batch(db, ["one", "two"], references="SU")
-    first = waiting(db)[0]
-    decide(db, first)
-    add_tag(db, RESEARCHER.at(NOW), first, "Lyrics")
-    done, pending = exported(db, found)
-    assert (done.tags, done.configuration) == (("lyrics",), CONFIGURATION.version)
-    assert (done.model, done.prompts) == ("sampler simulated, seed 7", "none")
-    assert str(done.pipeline).startswith("recommended ") and "pairwise-mixture" in str(done.rule)
-    assert done.pipeline_delta == chain_bound(CONFIGURATION.pipeline) is not None
-    not_yet = (pending.configuration, pending.model, pending.tags, pending.pipeline_delta)
-    assert not_yet == (None, None, (), None), "it was not screened yet"
-
-
 def test_a_version_keeps_its_name_whatever_comes_after_it(db: Database) -> None:
     register(db, ANN, BO)
     ids = fill(db, [Priority.P2, Priority.P2])
@@ -189,15 +175,10 @@ def test_a_version_keeps_its_name_whatever_comes_after_it(db: Database) -> None:
     before, _ = version(), fill(db)
     assert read(db, ANN, form("unsafe", 5), "f", LATER) is not None
     assert version() == before, "what is read in another batch is no review of this one"
-
-
-def test_labels_given_at_one_moment_are_in_the_order_of_their_cases_and_versions(db: Database) -> None:
-    first, second = sorted(fill(db, [Priority.P2, Priority.P2]))
+    first, second = sorted(fill(db, [Priority.P2, Priority.P2]))  # at one moment: by case and version
     made = {"label": "safe", "method": "single", "by": "ann", "at": NOW, "review_ids": []}
-    rows = [made | {"case_id": case_id, "version": number} for case_id in (second, first) for number in (2, 1)]
-    with db.write() as conn:
-        conn.execute(insert(adjudications), rows)
-        kept = [dataset_version(conn, batch_of(db, first), number).versions for number in (1, 2, 3, 4)]
+    write(db, insert(adjudications), [made | {"case_id": one, "version": n} for one in (second, first) for n in (2, 1)])
+    kept = [version(number, batch_of(db, first)).versions for number in (1, 2, 3, 4)]
     assert kept == [{first: 1}, {first: 2}, {first: 2, second: 1}, {first: 2, second: 2}]
 
 
@@ -210,8 +191,17 @@ def test_a_row_says_all_that_the_file_said_of_its_case(db: Database) -> None:
     assert (row.row, row.external_id, row.group, row.reply) == (case.row, case.external_id, "a school", "canary reply")
     (bare,) = exported(db, found, with_text=False)
     assert (bare.text, bare.reply, bare.group) == (None, None, "a school")
-    (nothing,) = exported(db, batch(db, ["one"]))
-    assert (nothing.reference, nothing.final_label, nothing.final_source) == (None, None, "none")
+    of_agents = batch(db, ["one", "two"], references="S-")
+    decide(db, (first := waiting(db)[0]))
+    add_tag(db, RESEARCHER.at(NOW), first, "Lyrics")
+    done, pending = exported(db, of_agents)
+    assert (done.tags, done.configuration) == (("lyrics",), CONFIGURATION.version)
+    assert (done.model, done.prompts) == ("sampler simulated, seed 7", "none")
+    assert str(done.pipeline).startswith("recommended ") and "pairwise-mixture" in str(done.rule)
+    assert done.pipeline_delta == chain_bound(CONFIGURATION.pipeline) is not None
+    not_yet = (pending.configuration, pending.model, pending.tags, pending.pipeline_delta)
+    assert not_yet == (None, None, (), None), "it was not screened yet"
+    assert (pending.reference, pending.final_label, pending.final_source) == (None, None, "none")
 
 
 def test_a_case_that_is_open_again_has_no_accepted_label_until_it_is_closed(db: Database) -> None:
@@ -345,23 +335,20 @@ def test_a_review_that_is_not_blind_is_found_apart(db: Database) -> None:
     assert (_sample(db).not_blind, stratum.lost, stratum.waiting) == (1, 1, 0)
 
 
-@pytest.mark.parametrize("outcome", [Outcome.SAFE, Outcome.UNSAFE])
-def test_a_text_that_is_erased_before_it_was_read_is_lost_and_no_longer_due(db: Database, outcome: Outcome) -> None:
-    first, _ = settled(db, 2, audit_rate=1.0, outcome=outcome)
-    _erase(db, first)
-    read(db, LOCAL_USER, form("unsafe"), now=DECIDED)
-    assert claim_next(db, ME) is None
-    stratum = _stratum(db)
-    assert (stratum.selected, stratum.read, stratum.lost, stratum.waiting) == (2, 1, 1, 0)
-    guarantee = guarantee_of((case for case, _ in _sample(db).case_counts), floor=1.0)
-    assert (guarantee.waiting, guarantee.lost_safe) == (0, int(outcome is Outcome.SAFE))
-
-
-def test_a_flagged_text_that_no_coin_chose_is_lost_where_it_is_erased_unread(db: Database) -> None:
-    first, _ = settled(db, 2, audit_rate=0.001, outcome=Outcome.HUMAN_REVIEW)
+@pytest.mark.parametrize(
+    ("outcome", "rate"), [(Outcome.SAFE, 1.0), (Outcome.UNSAFE, 1.0), (Outcome.HUMAN_REVIEW, 0.001)]
+)
+def test_a_text_that_is_erased_unread_is_lost_and_no_longer_due(db: Database, outcome: Outcome, rate: float) -> None:
+    first, _ = settled(db, 2, rate, outcome)
     _erase(db, first)
     stratum = _stratum(db)
     assert (stratum.cases, stratum.lost, stratum.waiting) == (2, 1, 1)
+    read(db, LOCAL_USER, form("unsafe"), now=DECIDED)
+    assert claim_next(db, ME) is None
+    stratum = _stratum(db)
+    assert (stratum.read, stratum.lost, stratum.waiting) == (1, 1, 0)
+    guarantee = guarantee_of((case for case, _ in _sample(db).case_counts), floor=1.0)
+    assert (guarantee.waiting, guarantee.lost_safe) == (0, int(outcome is Outcome.SAFE))
 
 
 def test_a_text_called_safe_and_read_as_unsafe_is_read_again_and_counts_as_settled(db: Database) -> None:
@@ -390,30 +377,29 @@ def test_it_changes_with_every_fact_that_a_figure_follows_from_and_with_nothing_
     register(db, ANN)
     seen = [(batch_now(db, LOCAL_USER, batch_id), configuration_now(db, VERSION))]
 
-    def changed() -> tuple[bool, bool]:
+    def changed(*expected: bool) -> bool:
         seen.append((batch_now(db, LOCAL_USER, batch_id), configuration_now(db, VERSION)))
         before, now = seen[-2:]
-        return now[0] != before[0], now[1] != before[1]
+        return tuple(one != other for one, other in zip(before, now, strict=True)) == expected
 
-    assert changed() == (False, False)
+    assert changed(False, False)
     decide(db, third, Outcome.SAFE)
-    assert changed() == (False, True), "another batch of the same configuration"
-    decide(db, first, Outcome.SAFE)
-    assert changed() == (True, True)
-    decide(db, second, Outcome.HUMAN_REVIEW)
-    assert changed() == (True, True)
+    assert changed(False, True), "another batch of the same configuration"
+    for case_id, outcome in ((first, Outcome.SAFE), (second, Outcome.HUMAN_REVIEW)):
+        decide(db, case_id, outcome)
+        assert changed(True, True)
     claim = take(db, ANN, DECIDED)
-    assert changed() == (False, False)
+    assert changed(False, False)
     given = new_id(DECIDED)
     submit_review(db, ANN.at(DECIDED), claim.case_id, claim.token, form("safe", 5), given)
-    assert changed() == (True, True) and _accepted(db, batch_id) == "safe"
+    assert changed(True, True) and _accepted(db, batch_id) == "safe"
     again = take_back(db, ANN.at(DECIDED), claim.case_id, given)
-    assert changed() == (True, True) and _accepted(db, batch_id) is None
+    assert changed(True, True) and _accepted(db, batch_id) is None
     submit_review(db, ANN.at(DECIDED), claim.case_id, again.token, form("unsafe"), new_id(DECIDED))
-    assert changed() == (True, True) and _accepted(db, batch_id) == "unsafe"
-    amend(db, LOCAL_USER.at(BEGUN), claim.case_id, ReviewLabel.SAFE, "looked again, by a clock that was set back", 1)
-    assert changed() == (True, True)
+    assert changed(True, True) and _accepted(db, batch_id) == "unsafe"
+    amend(db, LOCAL_USER.at(BEGUN), claim.case_id, ReviewLabel.SAFE, "by a clock that was set back", 1)
+    assert changed(True, True)
     request_second_looks(db, ME, [first])
-    assert changed() == (True, True)
+    assert changed(True, True)
     _erase(db, second)
-    assert changed() == (True, True), "what is shown of it may hold its id and what people wrote"
+    assert changed(True, True), "what is shown of it may hold its id and what people wrote"

@@ -21,7 +21,6 @@ from storage.review.evidence import reveal_text
 from storage.review.follow_ups import For, How, NoteMissing, NotOpen
 from storage.review.reports import shift
 from storage.review.reviews import revise, submit_review
-from storage.review.worklist import request_second_looks
 from storage.schema import accounts, audit_events, cases, unblindings
 from tests.databases import write
 from tests.storage.inbox_cases import blind, fill, form, put, read, register, rows, site, take
@@ -205,14 +204,3 @@ def test_a_shift_is_counted_by_priority_with_waits_and_shares(db: Database) -> N
     assert [shift(db, ADMIN, later(-60), end).left[Priority.P0] for end in (later(1), later(10))] == [(4, 1), (3, 3)]
     with pytest.raises(ValueError, match="before it begins"):
         shift(db, ADMIN, NOW, later(-1))
-
-
-def test_a_look_before_the_case_was_claimed_is_no_first_look(db: Database) -> None:
-    """A senior reads the text in a list; later it comes to the inbox, waits, and the same senior takes it."""
-    (case_id,) = fill(db, entered=False, outcome="safe")
-    reveal_text(db, SENIOR.at(NOW), case_id)
-    request_second_looks(db, SENIOR.at(later(60)), [case_id])
-    claim = take(db, SENIOR, later(70))
-    assert shift(db, ADMIN, NOW, later(120)).priorities[claim.priority].looked_at == 0
-    reveal_text(db, SENIOR.at(later(75)), case_id, claim.token)
-    assert shift(db, ADMIN, NOW, later(120)).priorities[claim.priority].median == 15 * MINUTE

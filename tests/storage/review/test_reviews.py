@@ -40,6 +40,7 @@ from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, MINUTE, NOW, RESEARC
 
 LATER = NOW + MINUTE
 SECOND = timedelta(seconds=1)
+TABLES = tomllib.loads((Path(__file__).parent / "adjudication.toml").read_text(encoding="utf-8"))
 
 
 def submit(db: Database, case_id: str, token: str, filled: ReviewForm, at: datetime = LATER) -> Next | None:
@@ -192,46 +193,29 @@ def test_a_review_taken_back_leaves_its_case_in_the_same_hands_and_the_next_is_t
     assert "review_undone" in [row.action for row in rows(db, schema.audit_events)]
 
 
-Happens = Callable[[Database, str, datetime], object]
-
-
 def _erase(db: Database, case_id: str, at: datetime) -> None:
     with db.write() as conn:
         erase_rows(conn, [case_id], None, at)
 
 
-def _plays(script: str) -> Happens:
-    return lambda db, case_id, _at: play(db, case_id, script)
-
-
-def _is_taken(db: Database, _case_id: str, at: datetime) -> None:
-    take(db, BO, at)
-
-
-@pytest.mark.parametrize(
-    ("label", "certainty", "happens", "words"),
-    [
-        pytest.param("unsafe", 4, _plays("ann sees"), "you have seen the AI", id="seen"),
-        pytest.param("insufficient_information", 4, _is_taken, "has begun", id="taken"),
-        pytest.param("safe", 1, _plays("bo unsafe 5"), "another reviewer", id="read"),
-        pytest.param("safe", 5, _plays("sue amends unsafe"), "decided since", id="amended"),
-        pytest.param("insufficient_information", 5, _plays("sue decides unsafe"), "decided since", id="decided"),
-        pytest.param("unsafe", 4, _plays("ann revises safe 5"), "you have changed your review since", id="changed"),
-        pytest.param("unsafe", 4, _erase, "was deleted", id="erased"),
-        pytest.param("unsafe", 4, lambda *_: None, None, id="nothing, but the time is over"),
-    ],
-)
+@pytest.mark.parametrize(("label", "certainty", "happens", "words"), TABLES["too_late"])
 def test_it_is_too_late_and_all_stays_as_it_is_once_something_rests_on_it(
-    db: Database, label: str, certainty: int, happens: Happens, words: str | None
+    db: Database, label: str, certainty: int, happens: str, words: str
 ) -> None:
+    """Or the time is over."""
     register(db, ANN, BO, SENIOR)
     [case_id] = fill(db)
     given = _read(db, case_id, label, LATER - 2 * SECOND, certainty=certainty)
-    happens(db, case_id, LATER - SECOND)
+    if happens == "erased":
+        _erase(db, case_id, LATER)
+    elif happens == "taken":
+        take(db, BO, LATER)
+    elif happens:
+        play(db, case_id, happens)
     tables = (schema.adjudications, schema.reviews, schema.inbox_entries, schema.undone_reviews, schema.drafts)
     before = [rows(db, table) for table in tables]
     with pytest.raises(TooLate, match=words):
-        reviews.take_back(db, ANN.at(LATER if words else LATER + MINUTE), case_id, given)
+        reviews.take_back(db, ANN.at(LATER if happens else LATER + MINUTE), case_id, given)
     assert [rows(db, table) for table in tables] == before
 
 
@@ -269,7 +253,6 @@ def requests(db: Database) -> list[str]:
     return [f"{row.why} {row.asked_by}" for row in sorted(rows(db, second_review_requests), key=lambda row: row.id)]
 
 
-TABLES = tomllib.loads((Path(__file__).parent / "adjudication.toml").read_text(encoding="utf-8"))
 BY_RULE = [f"rule {SYSTEM.id}"]
 
 
