@@ -197,7 +197,7 @@ def paired(random: Random) -> Iterator[Line]:
 
 
 def reviewed(random: Random) -> Iterator[Line]:
-    """Rates by reviews of 500 texts with a tenth of the labels wrong: 120 reviewed as `correct draw` chooses them, by
+    """Rates by reviews of 500 texts with a tenth of the labels wrong: 120 reviewed as `draw_sample` chooses them, by
     reviewers who are right and by reviewers of .80 with 80 planted texts; or 25 off a list and some drawn at random.
     """
     ways = {

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, TextIO
 
-from commands.database import Url, opened
+from commands.options import Url, opened
 from jobs.process import system_clock
 from jobs.uploads import discard_files_of
 from pages.ui.format import duration, money
@@ -98,23 +98,6 @@ def _description(found: Progress) -> list[str]:
     return [*parts, f"{duration(left)} left" if left and found.pending else ""]
 
 
-def results(
-    batch: Batch,
-    *,
-    out: Annotated[Path, "results, one JSON object a row", "FILE"],
-    hide_in_review: HideInReview = False,
-    json: Json = False,
-    database: Url = None,
-) -> int:
-    """Write what became of each row, and beside it what was rejected; the exit code is that of `screen`."""
-    with _site(database) as db:
-        stands = batches.progress(db, batch, system_clock())
-        _print(json, batch, None, stands)
-        ResultsFile(db=db, out=out, hide=hide_in_review or None).write_all(batch)
-        write_rejected(db, batch, out)
-    return exit_code(stands)
-
-
 def export(
     batch: Batch,
     *,
@@ -147,6 +130,8 @@ def export(
         with private_file(out) as file:
             for part in parts:
                 file.buffer.write(part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass"))
+        if what == "results":
+            write_rejected(db, batch, out)
 
 
 ACTIONS = {
@@ -159,8 +144,7 @@ ACTIONS = {
         "end it for good: what is pending stays pending, a file still being taken in is removed",
     ),
     "retry": (_does(batches.retry_failed), "take up again the cases whose last attempt failed"),
-    "results": (results, "write what became of each row, and beside it what was rejected"),
-    "export": (export, "results, reviews or the corrected data set as a file"),
+    "export": (export, "results with what was rejected, reviews, or the corrected data set, as a file"),
     "codes": (codes, "what each reason in a file of results means"),
 }
 

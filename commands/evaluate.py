@@ -18,8 +18,8 @@ from statistics import mean
 from typing import Annotated, Literal
 
 from commands.batches import ALL_SETTLED, SOME_PENDING
-from commands.database import opened
 from commands.file_options import FileReading, mapped_table, mapping_lines, save_mapping
+from commands.options import opened
 from commands.screen import every_few_seconds, screen_batch, settings_with
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, configuration, open_batch

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from commands.database import Url, opened
+from commands.options import Url, opened
 from jobs.agents import unanswerable
 from jobs.intake import usual_pipeline
 from jobs.process import system_clock

@@ -13,8 +13,8 @@ from time import monotonic
 from typing import Annotated, Any, Literal
 
 from commands.batches import HideInReview, ResultsFile, exit_code, write_rejected
-from commands.database import opened
 from commands.file_options import FileReading, mapped_table, mapping_lines, save_mapping
+from commands.options import opened
 from commands.pipelines import chosen_pipeline
 from jobs.agents import Agents, limited_agents
 from jobs.intake import BatchRequest, fill_batch, open_batch, require_overnight, unlabelled_rows

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
-from commands.database import Url, found, opened, undamaged
+from commands.options import Url, found, opened, undamaged
 from jobs.audit_anchors import kept_anchors, read_anchors
 from jobs.process import begin, system_clock
 from screening.review.actors import LOCAL_USER

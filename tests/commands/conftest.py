@@ -8,7 +8,7 @@ import pytest
 
 from commands.__main__ import main
 from tests.stub_server import StubPlan, StubServer
-from tests.stub_server.beside import stubs_beside
+from tests.stub_server.server import stubs_beside
 
 
 class Said(NamedTuple):

@@ -6,7 +6,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from openpyxl import Workbook
 from sqlalchemy import select
 
 from jobs.evaluating import ask_of, evaluate_batch
@@ -138,9 +137,7 @@ def test_what_it_may_cost_is_told_first_and_nobody_is_asked_beyond_it(
     assert "about 3 calls to make, for about $0.01" in said.err and "1 case is short of draws: max_usd" in said.err
 
 
-def test_a_corrected_data_set_is_read_by_its_final_labels_and_probabilities_come_from_the_sheet_of_the_texts(
-    tmp_path: Path, run: Run
-) -> None:
+def test_a_corrected_data_set_is_read_by_its_final_labels(tmp_path: Path, run: Run) -> None:
     file = posts(
         tmp_path,
         ",".join(CORRECTED_LABELS.columns),
@@ -149,13 +146,6 @@ def test_a_corrected_data_set_is_read_by_its_final_labels_and_probabilities_come
     )
     said = run("evaluate", file, "--format", "csv", "--sampler", "simulated", "--conditions", "MV n=1")
     assert "reference labels: 1 unsafe, 1 safe; from column “final_label”" in said.err
-    book, two = Workbook(), tmp_path / "two.xlsx"
-    for sheet, shares in ((book.worksheets[0], (1, 0, 0)), (book.create_sheet("New"), (0, 1, 0))):
-        sheet.append(("id", "text", "label", "p_safe", "p_unsafe", "p_escalate"))
-        sheet.append(("1", f"a text of {sheet.title}", "unsafe", *shares))
-    book.save(two)
-    found = evaluated(run, two, "--sheet", "New", "--conditions", "MV n=1")
-    assert (found["MV n=1"]["n"], found["MV n=1"]["accuracy"]) == (1, 1.0)
 
 
 def test_a_published_data_set_shows_the_call_and_the_hash_of_every_row_drawn(tmp_path: Path, run: Run) -> None:

@@ -1,4 +1,6 @@
-"""`screen`: files as people produce them go in, and every row comes out once, decided, escalated or rejected."""
+"""`screen` and `batches`: files as people produce them go in, every row comes out once, decided, escalated or rejected;
+what is printed is what the tables say, and what is asked for happens.
+"""
 
 import csv
 import json
@@ -9,24 +11,44 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
+from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+from sqlalchemy import insert, select
 
-from screening.review.actors import LOCAL_USER
+from commands import screen
+from jobs import uploads
+from jobs.intake import receiver
+from jobs.process import system_clock
+from screening.datasets.reader import Table
+from screening.review.actors import LOCAL_USER, Actor
+from screening.settings import Settings
 from storage.audit_log import events
+from storage.batches.batch_state import BatchState
+from storage.batches.batches import batch_state
+from storage.batches.intake import add_rows
+from storage.batches.pending import pending_cases, record_error
 from storage.database import Database
+from storage.schema import adjudications, cases
 from storage.settings_store import SiteSettings, change
 from tests.commands.conftest import Run, Said, StartStub
+from tests.databases import write
 from tests.fixtures.bad_inputs import bad_inputs
+from tests.jobs.files import write_posts
 from tests.jobs.processes import ROOT, wait_for
+from tests.jobs.running import batch as posts
 from tests.processes import usual_handlers
-from tests.stub_server import Fault, StubPlan
+from tests.storage.batch_of import NOW, decide
+from tests.storage.batch_of import batch as texts
+from tests.stub_server import StubPlan
 
 BAD_CSV = Path(__file__).parent.parent / "fixtures" / "bad_csv"
-FILM = {"1": "We watched a film and had dinner together."}
 
 
 class Screened:
@@ -102,25 +124,11 @@ def test_no_bad_text_is_safe_that_must_not_be_whatever_the_model_says(
     assert {name: result.outcomes[name] for name in refused} == dict.fromkeys(refused, "human_review")
     assert reasons["long_1mb"] == "too_long" and reasons["lang_2"] == "unsupported_language"
     assert [row["id"] for row in result.rejected] == ["zwsp_only"]
+    assert result.summary["cost_usd"] is None  # a server of one's own: the price is not known, and not 0
     simulated = screened(texts, "--sampler", "simulated").outcomes
     forbidden = [one["id"] for one in inputs if "must not be 'safe'" in one["expect"]]
     assert len(forbidden) > 12 and not [name for name in forbidden if simulated[name] == "safe"]
     assert simulated["clin_0"] == "safe" and simulated["soft_hyphen"] == "unsafe"
-
-
-@pytest.mark.usefixtures("short_pauses")
-def test_answers_that_cannot_be_read_are_counted_and_leave_their_text_pending(
-    screened: Callable[..., Screened], stub: StartStub
-) -> None:
-    """What each fault of a reply ends as is tried in tests/models."""
-    server = stub(StubPlan())
-    result = screened(FILM, "--sampler", "anthropic")
-    assert result.outcomes == {"1": "safe"} and server.counters.requests == result.summary["calls"] == 11
-    assert result.summary["cost_usd"] is None  # a server of one's own: the price is not known, and not 0
-    server.plan = StubPlan(faults={Fault.MALFORMED: 1.0})
-    result = screened(FILM, "--sampler", "anthropic")
-    assert (result.outcomes, result.rows[0]["reason"]) == ({"1": "pending"}, "malformed")
-    assert result.summary["calls"] == result.summary["lost_calls"] > 0, "answered, paid for, and of no use"
 
 
 def test_results_of_a_kept_inbox_are_hidden_on_request_and_otherwise_count_as_seen(
@@ -243,3 +251,105 @@ def test_a_stopped_screening_leaves_no_text_behind(tmp_path: Path, number: signa
         _, said = started.communicate(timeout=60)
     assert (started.returncode, said.splitlines()[-1]) == (128 + number, "python -m screening: stopped before its end")
     assert "Traceback" not in said and not list(temporary.iterdir())
+
+
+# `batches`.
+
+
+def test_pause_resume_retry_and_cancel(db: Database, database_url: str, run: Run) -> None:
+    batch_id, other = posts(db, 3), posts(db, 5)
+
+    def told(*words: str) -> Any:
+        return run("batches", *words, "--database", database_url, "--json").report
+
+    assert told("pause", batch_id)["state"] == "paused"
+    assert told("resume", batch_id)["state"] == "running"
+    for case_id in db.values(select(cases.c.id).where(cases.c.batch_id == batch_id)):
+        record_error(db, case_id, "timeout", "no answer", system_clock(), calls=4)
+    shown = told("show", batch_id)
+    assert (shown["state"], shown["failed"], shown["calls"], shown["pending"]) == ("needs_retry", 3, 12, 3)
+    assert told("retry", batch_id)["failed"] == 0
+    assert len(pending_cases(db, 9)) == 8
+    assert told("cancel", batch_id)["state"] == "cancelled"
+    assert batch_state(db, batch_id) is BatchState.CANCELLED
+    (line,) = run("batches", "list", "--database", database_url, "--limit", "1").out.splitlines()
+    assert other in line and "running" in line and "0 of 5 done" in line
+    assert run("batches", "show", "nothing", "--database", database_url).code == 2
+
+
+def test_a_cancelled_batch_leaves_no_file_on_disk_and_no_other_file_is_touched(
+    db: Database, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    monkeypatch.setenv("SECOND_LOOK_DATA_DIRECTORY", str(tmp_path))
+    made, other = posts(db, 1), posts(db, 1)
+    theirs = []
+    for folder in (tmp_path / name for name in uploads.FOLDERS):
+        for batch_id in (made, other):
+            kept = uploads.keep(folder, "a.csv", BytesIO(b"id,text\n1,a quiet day\n"), "ann")
+            uploads.remember(replace(kept, batch_id=batch_id))
+        theirs.append(kept.path)
+    assert run("batches", "cancel", made, "--database", database_url).code == 0
+    left = {path for folder in uploads.FOLDERS for path in (tmp_path / folder).iterdir()}
+    assert left == {path.with_suffix(suffix) for path in theirs for suffix in ("", ".json")}
+
+
+def test_the_corrected_data_set_is_written_as_of_a_version(
+    db: Database, database_url: str, tmp_path: Path, run: Run
+) -> None:
+    batch_id = texts(db, ["one day"])
+    decide(db, case_id := pending_cases(db, 1)[0])
+    made = {"version": 1, "label": "unsafe", "method": "senior", "by": "s", "review_ids": [], "at": NOW}
+    write(db, insert(adjudications).values(case_id=case_id, **made))
+    given = ["batches", "export", batch_id, "--database", database_url, "--out", tmp_path / "out.jsonl"]
+
+    def exported(*more: str) -> tuple[int, str | None]:
+        assert run(*given, *more).code == 0
+        line = json.loads((tmp_path / "out.jsonl").read_text())
+        return line["as_of"], line["adjudicated_label"]
+
+    assert (exported(), exported("--as-of", "1"), exported("--as-of", "0")) == ((1, "unsafe"), (1, "unsafe"), (0, None))
+    for option in (["--as-of", "-1"], ["--what", "results", "--as-of", "1"], ["--what", "results", "--without-text"]):
+        said = run(*given, *option)
+        assert said.code == 2 and ("--as-of" in said.err or "for --what corrected only" in said.err)
+
+
+def test_everything_is_written_in_every_format(db: Database, database_url: str, tmp_path: Path, run: Run) -> None:
+    batch_id = texts(db, ["one day", "another day", "a third day"])
+    decide(db, pending_cases(db, 1)[0])
+    for what in ("results", "reviews", "corrected"):
+        written = {}
+        for kind in ("csv", "jsonl", "parquet", "label-studio"):
+            out = tmp_path / f"{what}.{kind}"
+            given = ("batches", "export", batch_id, "--database", database_url, "--what", what, "--format", kind)
+            assert run(*given, "--out", out).code == 0
+            written[kind] = out.read_bytes()
+            assert out.stat().st_mode & 0o077 == 0
+        assert (tmp_path / f"{what}.rejected.csv").exists() is (what == "results")
+        tasks, lines = json.loads(written["label-studio"]), written["jsonl"].splitlines()
+        assert len(tasks) == len(lines) == pq.read_table(tmp_path / f"{what}.parquet").num_rows
+        assert written["csv"].startswith(b"\xef\xbb\xbf")
+        if what != "reviews":
+            assert [len(task["predictions"]) for task in tasks] == [1, 0, 0]
+            assert ("text" in tasks[0]["data"]) is (what == "corrected")
+
+
+def test_a_run_that_was_killed_while_rows_came_in_goes_on(
+    database_url: str, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first run dies after its first rows; the second, with --resume, ends with one outcome for each row."""
+    accepted, out = write_posts(tmp_path / "posts.csv", 30, rejected_every=10), tmp_path / "out.jsonl"
+    asked = ["screen", tmp_path / "posts.csv", "--out", out, "--sampler", "simulated", "--database", database_url]
+
+    def dies(db: Database, _by: Actor, batch_id: str, table: Table, settings: Settings, *_: object) -> None:
+        add_rows(db, batch_id, islice(table.rows(receiver(settings)), 12), system_clock())
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed:
+        killed.setattr(screen, "fill_batch", dies)
+        assert run(*asked).code == 130
+    said = run(*asked, "--resume", "--json")
+    assert said.code == 0 and "going on with batch" in said.err
+    assert [said.report[name] for name in ("rows_in", "accepted", "pending")] == [30, accepted, 0]
+    rows = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    assert len({row["row"] for row in rows}) == accepted and {row["outcome"] for row in rows} >= {"safe", "unsafe"}
+    assert "going on" not in run(*asked, "--resume").err, "what is finished is not gone on with"
