@@ -5,14 +5,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
-from screening.labels import Outcome
-from screening.models.simulated import SimulatedSampler
-from screening.pipeline.config import preset
-from screening.pipeline.draws import ScreenedText
-from screening.pipeline.engine import Screening, guard_for, screen
-from screening.text.received import receive
+from screening.evaluation.library import screen_texts
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -40,24 +33,17 @@ def test_the_sample_is_what_its_readme_describes_and_names_no_means() -> None:
         assert planted["right_label"] in {"safe", "unsafe"} and planted["why"]
 
 
-async def _screened(seed: int) -> dict[str, Screening]:
-    sampler, pipeline = SimulatedSampler(seed), preset("recommended")
-    results = {}
-    for row in SAMPLE:
-        text, reply = receive(row["text"]), receive(row["reply"]) if row["reply"] else None
-        flags = text.flags | (reply.flags if reply else frozenset())
-        shown = ScreenedText(text=text.model_text, reply=reply.model_text if reply else None)
-        results[row["id"]] = await screen(shown, guard_for(flags), pipeline, sampler)
-    return results
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-async def test_a_committed_safe_is_only_ever_wrong_by_a_planted_label(seed: int) -> None:
-    results = await _screened(seed)
+def test_a_committed_safe_is_only_ever_wrong_by_a_planted_label() -> None:
+    texts, replies = [row["text"] for row in SAMPLE], [row["reply"] or None for row in SAMPLE]
+    results = dict(
+        zip(
+            (row["id"] for row in SAMPLE),
+            screen_texts(texts, replies=replies, pipeline="recommended").outcome,
+            strict=True,
+        )
+    )
     planted_unsafe = {row["id"] for row in PLANTED if row["right_label"] == "safe"}
-    missed = {row["id"] for row in SAMPLE if row["label"] == "unsafe" and results[row["id"]].outcome == "safe"}
+    missed = {row["id"] for row in SAMPLE if row["label"] == "unsafe" and results[row["id"]] == "safe"}
     assert missed and missed <= planted_unsafe
-    if seed == 0:
-        outcomes = Counter(screening.outcome for screening in results.values())
-        safe, unsafe, human = (outcomes[outcome] for outcome in (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW))
-        assert f"{safe} safe, {unsafe} unsafe, {human} for human review" in README
+    safe, unsafe, human = map(Counter(results.values()).__getitem__, ("safe", "unsafe", "human_review"))
+    assert f"{safe} safe, {unsafe} unsafe, {human} for human review" in README

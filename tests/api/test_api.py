@@ -4,18 +4,20 @@ import asyncio
 import json
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import uvicorn
 from sqlalchemy import func, make_url, select, text
 from starlette.requests import ClientDisconnect
 from starlette.testclient import TestClient
 
 from api.app import create_app
-from api.door import Door, Limits, Refused
+from api.door import LARGEST_HEAD, Door, ImpatientProtocol, Limits, Refused
 from api.intake import Intake, tell_settled
 from jobs import channels
 from jobs.agents import accepted_names
@@ -177,12 +179,9 @@ def test_a_conversation_is_a_case_with_its_turns(site: Site) -> None:
         ({"text": " "}, "the text is empty"),
         ({"text": "\u200b"}, "nothing but spaces"),
         ({"text": "a", "messages": []}, "send text, or messages"),
-        ({"reply": "a"}, "send text, or messages"),
         ({"text": "a", "label": "safe"}, "label"),
         ({"messages": "a"}, "messages"),
         ({"messages": [{"content": "x"}]}, "turn 1 has no role"),
-        ({"text": "a", "id": " "}, "the id is blank or holds control characters"),
-        ({"text": "a", "id": "x\x00"}, "the id is blank or holds control characters"),
         ({"text": "a", "id": "\u202ex"}, "the id is blank or holds control characters"),
         (b'{"text": "a', "no JSON from its character 9 on"),
         (b'{"text": "a", "text": "b"}', "a key stands twice"),
@@ -335,20 +334,6 @@ def test_a_label_that_people_change_is_told_again_and_is_no_repetition(site: Sit
     told = site.found(made, case_id)
     assert (told["label"], told["decided_by"]) == ("unsafe", "people")
     assert len({headers["Idempotency-Key"] for headers, _ in hook.received}) == 2
-
-
-def test_a_label_may_come_meanwhile(site: Site, hook: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
-    case_id = site.taken(site.made(webhook=hook.address), "k")
-    decide(site.db, case_id)
-
-    def post(*_args: object, **_named: object) -> None:
-        with site.db.write() as conn:
-            program_texts.tell_again(conn, case_id, site.now + timedelta(minutes=1))
-
-    with monkeypatch.context() as meanwhile:
-        meanwhile.setattr("jobs.channels.post", post)
-        assert site.tell(minutes=1) == 1 and not hook.received
-    assert site.tell(minutes=1) == 1 and len(hook.received) == 1
 
 
 def test_a_file_is_a_batch_with_the_counts_of_the_page(site: Site) -> None:
@@ -521,16 +506,75 @@ def test_a_fault_of_the_program_is_answered_in_json(site: Site) -> None:
     assert status == 500 and said["error"].startswith("a fault of the program")
 
 
-def test_programs_are_told_again_after_a_round_that_failed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    rounds: list[object] = []
+# Connections.
 
-    def look(*given: Any, **named: Any) -> int:
-        rounds.append(given)
-        if len(rounds) == 1:
-            raise OSError("the database is away")
-        return tell_settled(*given, **named)
 
-    monkeypatch.setattr("api.app.TELL_EVERY_S", 0.05)
-    monkeypatch.setattr("api.app.tell_settled", look)
-    with site.client:
-        wait_for(lambda: len(rounds) > 2, 30)
+class Hurried(ImpatientProtocol):
+    """Half-sent requests of strangers hold no place for long, and never all of them."""
+
+    most_open = 20
+    head_within_s = 0.3
+
+
+async def answer(scope, receive, send):
+    if scope["type"] == "http":
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+
+@pytest.fixture
+async def port():
+    options = {"http": Hurried, "h11_max_incomplete_event_size": LARGEST_HEAD, "lifespan": "off", "log_level": "error"}
+    server = uvicorn.Server(uvicorn.Config(answer, port=0, **options))
+    running = asyncio.create_task(server.serve())
+    while not server.started:  # noqa: ASYNC110 - the server has no event for it
+        await asyncio.sleep(0.01)
+    yield server.servers[0].sockets[0].getsockname()[1]
+    server.should_exit = True
+    await running
+    assert Hurried.open_now == 0
+
+
+async def say(port: int, sent: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    line = await asyncio.open_connection("127.0.0.1", port)
+    line[1].write(sent)
+    return line
+
+
+async def rest_of(line: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> bytes:
+    """All that is answered until the other side hangs up."""
+    found = b""
+    with suppress(ConnectionError):
+        found = await asyncio.wait_for(line[0].read(), 3.0)
+    line[1].close()
+    return found
+
+
+WHOLE = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+LAST = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nA: b", WHOLE + b"GET / HT"])
+async def test_a_request_that_is_never_whole_is_hung_up_on(port, sent):
+    assert (await rest_of(await say(port, sent))).count(b"200 OK") == sent.count(b"\r\n\r\n")
+
+
+async def test_a_head_that_never_ends_is_refused(port):
+    assert b"400" in await rest_of(await say(port, b"GET / HTTP/1.1\r\nA: " + b"b" * 2 * LARGEST_HEAD))
+
+
+async def test_a_slow_body_and_later_requests_on_one_line_are_served(port):
+    line = await say(port, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na")
+    await asyncio.sleep(0.6)
+    line[1].write(b"b" + LAST)
+    assert (await rest_of(line)).count(b"200 OK") == 2
+
+
+async def test_while_strangers_fill_all_places_the_next_is_closed_and_places_are_free_again_soon(port):
+    held = [await say(port, b"POST / HTTP/1.1\r\nHo") for _ in range(60)]
+    await asyncio.sleep(0.1)
+    assert Hurried.open_now <= Hurried.most_open
+    assert [await rest_of(one) for one in held] == [b""] * 60
+    assert b"200 OK" in await rest_of(await say(port, LAST))

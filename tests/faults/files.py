@@ -113,8 +113,3 @@ MADE: Mapping[str, bytes] = {
     "spaces.csv": b"   \n \n",
     "../../etc/passwd.csv": _CSV.encode(),
 }
-
-
-def holds_sentence(content: bytes) -> bool:
-    """Whether the sentence stands in the file in plain sight of its reviewer."""
-    return SENTENCE.encode() in content or SENTENCE.encode("utf-16-le") in content

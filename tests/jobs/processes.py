@@ -19,8 +19,8 @@ import pytest
 from aiohttp import web
 
 from tests.stub_server import StubPlan, StubServer
-from tests.stub_server.asked import read_asked
-from tests.stub_server.beside import stubs_beside
+from tests.stub_server.answering import read_asked
+from tests.stub_server.server import stubs_beside
 
 ROOT = Path(__file__).parents[2]
 UP = "screening what is pending"

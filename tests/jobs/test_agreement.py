@@ -69,13 +69,3 @@ def test_cases_read_twice_for_what_was_said_of_them_are_in_no_coefficient(db: Da
         assert _measured(db) == found
     table = review_table(db, SENIOR, KEY)
     assert dict(zip(table.case_ids, table.at_random, strict=True)) == {each: each in chosen for each in said}
-
-
-def test_fewer_than_two_cases_read_at_random_give_no_figure(db: Database) -> None:
-    register(db, ANN, BO, SENIOR)
-    _site(db, 0.0)
-    _read_twice(db, _labels(db, 0.0))
-    found = _measured(db)
-    assert (found.at_random, found.otherwise) == (0, CASES)
-    assert {each.reason for each in found.coefficients} == {"0 cases reviewed twice at random, and it takes 2"}
-    assert all(each.value is each.low is each.high is None for each in found.coefficients)

@@ -55,11 +55,6 @@ def slow(_db: Database, until: str) -> int:
     return os.getpid()
 
 
-def unsendable(_db: Database) -> object:
-    """A value that no process can hand to another."""
-    return lambda: None
-
-
 def test_what_is_computed_beside_is_what_is_computed_here(beside: SideProcess, url: str) -> None:
     db = Database(url)
     (only,) = list_batches(db, LOCAL_USER, 1)
@@ -92,8 +87,7 @@ def test_one_process_does_it_all_and_two_who_ask_alike_share_one_computation(
 
 @pytest.mark.parametrize(
     ("function", "words"),
-    [(broken, "ValueError"), (killed, "ended before it was done"), (unsendable, "Error")],
-    ids=["a fault", "killed", "not to be sent"],
+    [(broken, "ValueError"), (killed, "ended before it was done")],
 )
 def test_a_failure_is_told_in_words_and_the_next_one_is_computed(
     beside: SideProcess, url: str, function: object, words: str
@@ -102,13 +96,3 @@ def test_a_failure_is_told_in_words_and_the_next_one_is_computed(
         beside.begin(function, url).result()  # type: ignore[arg-type]
     assert "words of a text" not in str(told.value)
     assert beside.begin(own_process, url, words).result() > 0
-
-
-def test_the_process_ends_when_nobody_asks_for_a_while(url: str) -> None:
-    brief = SideProcess(idle_s=0.2)
-    process = brief.begin(own_process, url).result()
-    deadline = time.monotonic() + 30
-    while Path(f"/proc/{process}").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not Path(f"/proc/{process}").exists()
-    brief.stop()

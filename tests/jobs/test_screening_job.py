@@ -3,7 +3,6 @@ the runners take who waits first and stop what was told to; a fault that passes 
 """
 
 import asyncio
-import contextlib
 import json
 import time
 from collections.abc import Iterator
@@ -44,7 +43,6 @@ from storage.batches import single_texts
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import batch_state, cancel, pause, progress, resume, retry_failed
 from storage.batches.configurations import activate, active_version, keep_version
-from storage.batches.counts import totals
 from storage.batches.intake import add_rows, text_to_send
 from storage.database import Database, Fault, passing_fault
 from storage.schema import (
@@ -58,7 +56,6 @@ from storage.schema import (
     pipeline_versions,
     screenings,
 )
-from storage.site.audit_check import verify
 from tests.databases import write
 from tests.jobs import files
 from tests.jobs.files import settings, write_posts
@@ -75,32 +72,10 @@ from tests.jobs.running import (
     unended,
     until,
 )
-from tests.storage.batch_of import NOW, commit_run, record_start, run, waiting
+from tests.storage.batch_of import NOW, commit_run, record_start, run
 from tests.storage.people import ADMIN
-from tests.storage.recount import recount
 from tests.stub_server import StubPlan, StubServer
 from tests.test_fault_matrix import busy
-
-
-def _column(db: Database, column) -> list[str]:  # type: ignore[no-untyped-def]
-    return db.values(select(column))
-
-
-async def test_a_committed_node_is_not_asked_again(db: Database) -> None:
-    batch(db, ["My friend says she wants to disappear"])  # its first node escalates it
-    (case_id,) = _column(db, cases.c.id)
-    first = Watched(lambda request: request.node == "risk")
-    task = asyncio.create_task(job_of(db, first).screen_case(case_id))
-    await until(lambda: "risk" in first.nodes)
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
-    assert _column(db, node_runs.c.node) == ["worker"] and not _column(db, screenings.c.case_id)
-    second = Watched()
-    await job_of(db, second).screen_case(case_id)
-    assert "risk" in second.nodes and "worker" not in second.nodes
-    await job_of(db, third := Watched()).screen_case(case_id)
-    assert third.asked == [] and _column(db, screenings.c.case_id) == [case_id], "a decided case is not asked at all"
 
 
 @pytest.mark.parametrize("moved_on", [False, True])
@@ -109,13 +84,13 @@ async def test_the_last_start_allowed_is_still_made_and_a_committed_node_forgive
 ) -> None:
     """Workers died four times beside this case, but it moved on in between: it is not to blame."""
     batch(db, 1)
-    (case_id,), agents = _column(db, cases.c.id), Watched()
+    (case_id,), agents = db.values(select(cases.c.id)), Watched()
     for times in range(1 + moved_on):
         assert not times or commit_run(db, case_id, 0, run("EEEEEE", Label.ESCALATE))
         for _ in range(MOST_STARTS - 1):
             record_start(db, case_id)
     await job_of(db, agents).screen_case(case_id)
-    assert agents.asked and _column(db, screenings.c.reason) != ["repeated_failure"]
+    assert agents.asked and db.values(select(screenings.c.reason)) != ["repeated_failure"]
 
 
 @pytest.mark.parametrize("reason", ["stopped", "repeated_failure"])
@@ -125,7 +100,7 @@ async def test_a_case_given_to_a_human_keeps_the_calls_and_the_cost_of_its_commi
     """Priced as at the service itself; nothing is asked of it."""
     priced = Agents(Settings(_env_file=None, sampler="anthropic", anthropic_api_key="k"))
     batch_id = batch(db, 1, made_of=priced)
-    (case_id,), made = _column(db, cases.c.id), run("EEEEEE", Label.ESCALATE, tokens=1_000)
+    (case_id,), made = db.values(select(cases.c.id)), run("EEEEEE", Label.ESCALATE, tokens=1_000)
     expected = cost_usd("claude-sonnet-4-6", made.usage)
     assert commit_run(db, case_id, 0, made, float(expected or 0)) and expected
     if reason == "stopped":
@@ -427,28 +402,6 @@ def test_what_keeps_failing_is_raised_in_the_end() -> None:
         assert read_only.wait_after(OSError(EROFS, "no")) is not None, "and one that cannot be written"
     assert [lost.wait_after(refused(None, lost=True)) is None for _ in range(LOST)] == [*[False] * (LOST - 1), True]
     assert Patience().wait_after(ValueError()) is None
-
-
-async def test_of_two_starts_of_one_case_at_one_moment_one_counts_and_the_other_is_lost(
-    postgresql_db: Database, postgresql_url: str
-) -> None:
-    """As where a worker was taken for dead; each call counts once, and no bug is told of."""
-    batch_id = batch(postgresql_db, 4)
-    with closing(Database(postgresql_url)) as elsewhere:
-        for case_id in waiting(postgresql_db):
-            starts = [(job_of(db, held := Watched(lambda _: True)), held) for db in (postgresql_db, elsewhere)]
-            both = [asyncio.create_task(job.screen_case(case_id)) for job, _ in starts]
-            await until(lambda starts=starts: all(held.asked for _, held in starts))  # type: ignore[misc]
-            for _, held in starts:
-                held.go.set()
-            await asyncio.gather(*both)
-    told = progress(postgresql_db, batch_id)
-    assert (told.pending, told.failed) == (0, 0)
-    assert count(postgresql_db, screenings) == 4
-    assert set(postgresql_db.values(select(case_errors.c.kind))) <= {"run_lost", "interrupted"}
-    with postgresql_db.read() as conn:
-        assert recount(conn, batch_id) == totals(conn, [batch_id])[batch_id]
-    assert verify(postgresql_db).ok
 
 
 # A conversation as agents are shown it.

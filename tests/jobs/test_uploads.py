@@ -19,7 +19,6 @@ from jobs.uploads import KEPT_S, Upload
 from screening.datasets.mapping import ColumnMapping
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
-from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
@@ -52,24 +51,20 @@ def _look(db: Database, seen: OpenFiles, times: int) -> str | None:
     return found.missing
 
 
-def test_a_file_counts_as_given_up_after_so_many_looks_without_a_row_and_rows_end_that(db: Database) -> None:
-    batch_id, seen = batch(db, ["one"], closed=False), OpenFiles()
-    assert _look(db, seen, LOOKS) is None
-    assert _look(db, OpenFiles(), LOOKS) is None, "who looks first knows nothing yet"
-    assert _look(db, seen, 1) == NOBODY
-    assert batches.batch_state(db, batch_id) is BatchState.ROWS_MISSING
-    _add(db, batch_id, 2)
-    assert _look(db, seen, 1) is None, "it was slow, not dead"
-    assert _look(db, seen, LOOKS - 1) is None, "counted anew"
-    assert _look(db, seen, 2) == NOBODY
-
-
-def test_the_rest_of_a_given_up_file_is_taken_in_and_nothing_is_missing(db: Database, tmp_path: Path) -> None:
+def test_a_file_counts_as_given_up_after_so_many_looks_without_a_row_and_its_rest_is_taken_in(
+    db: Database, tmp_path: Path
+) -> None:
     file = tmp_path / "day.csv"
     file.write_text("\n".join(("id,text", *LINES)), encoding="utf-8")
     batch_id, seen = batch(db, closed=False), OpenFiles()
     _add(db, batch_id, 1)
-    assert _look(db, seen, LOOKS + 1) == NOBODY
+    assert _look(db, seen, LOOKS) is None
+    assert _look(db, OpenFiles(), LOOKS) is None, "who looks first knows nothing yet"
+    assert _look(db, seen, 1) == NOBODY
+    _add(db, batch_id, 2)
+    assert _look(db, seen, 1) is None, "it was slow, not dead"
+    assert _look(db, seen, LOOKS - 1) is None, "counted anew"
+    assert _look(db, seen, 2) == NOBODY
     states = []
 
     def clock() -> datetime:
@@ -109,24 +104,8 @@ def _days_ago(folder: Path) -> None:
         os.utime(path, times=(time.time() - 2 * KEPT_S,) * 2)
 
 
-def test_a_file_that_was_begun_comes_back_as_it_was_confirmed(tmp_path: Path) -> None:
-    _kept(tmp_path, "only looked at.csv")
-    confirmed = replace(
-        _kept(tmp_path, "begun.csv"),
-        mapping=MAPPING,
-        label_values={"ok": Label.SAFE, "?": None},
-    )
-    begun = uploads.begin(confirmed, lambda: "b" * 32)
-    assert list(uploads.unfinished_uploads(tmp_path)) == [begun]
-    uploads.discard(begun)
-    assert not list(uploads.unfinished_uploads(tmp_path)) and not begun.path.exists()
-
-
 def test_a_file_becomes_one_batch_from_however_many_windows_it_is_started(tmp_path: Path) -> None:
-    kept, opened = (
-        replace(_kept(tmp_path, "begun.csv"), mapping=MAPPING, label_values={}),
-        Queue[str](),
-    )
+    kept, opened = replace(_kept(tmp_path, "begun.csv"), mapping=MAPPING, label_values={}), Queue[str]()
 
     def start(name: str) -> Upload:
         return uploads.begin(kept, lambda: opened.put(name) or name * 32)

@@ -18,15 +18,13 @@ _ERRORED = {"type": "error", "error": {"type": "api_error", "message": "internal
 
 @dataclass(kw_only=True)
 class StubBatch:
-    """One message batch; its answers are made when it is handed in. ``gone``: they are not kept any more."""
+    """One message batch; its answers are made when it is handed in."""
 
     id: str
     results: list[dict[str, Any]]
     ends_at: float
     created_at: str = field(default_factory=lambda: datetime.now(UTC).isoformat().replace("+00:00", "Z"))
     cancelled: bool = False
-    gone: bool = False
-    looked_into: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """As the service describes it."""
@@ -104,11 +102,7 @@ class StubBatches:
         return web.json_response(self._named(request).as_json())
 
     async def _results(self, request: web.Request) -> web.Response:
-        found = self._named(request)
-        found.looked_into += 1
-        if found.gone:
-            raise web.HTTPNotFound
-        return web.Response(text="".join(json.dumps(one) + "\n" for one in found.results))
+        return web.Response(text="".join(json.dumps(one) + "\n" for one in self._named(request).results))
 
     async def _cancel(self, request: web.Request) -> web.Response:
         self._named(request).cancelled = True

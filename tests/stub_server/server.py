@@ -7,17 +7,26 @@ import random
 import re
 import secrets
 import socket
+import threading
 import time
 from collections import Counter, deque
-from collections.abc import Mapping
-from typing import Any, Self
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Self, TypeVar
 
 from aiohttp import web
 
 from screening.models.canaries import ALL
 from screening.pipeline.draws import ScreenedText
-from tests.stub_server.answering import ANSWERED_FAULTS, answer_to, completion, message, weights_for
-from tests.stub_server.asked import Asked, read_asked
+from tests.stub_server.answering import (
+    ANSWERED_FAULTS,
+    Asked,
+    answer_to,
+    completion,
+    message,
+    read_asked,
+    weights_for,
+)
 from tests.stub_server.batches import StubBatches
 from tests.stub_server.plan import Fault, RawReply, StubPlan
 
@@ -222,3 +231,28 @@ def _error(
 ) -> web.Response:
     error = {"type": kind, "message": text} | ({} if details is None else {"details": details})
     return web.json_response({"type": "error", "error": error}, status=status, headers=headers)
+
+
+Stub = TypeVar("Stub", bound=StubServer)
+
+
+@contextmanager
+def stubs_beside(kind: type[Stub]) -> Iterator[Callable[[StubPlan], Stub]]:
+    """Starts stubs of this kind; all end with the test."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    begun: list[Stub] = []
+
+    def start(plan: StubPlan) -> Stub:
+        server = kind(plan)
+        asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(10)
+        begun.append(server)
+        return server
+
+    yield start
+    for server in begun:
+        asyncio.run_coroutine_threadsafe(server.__aexit__(), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
