@@ -23,7 +23,8 @@ from typing import Any, Generic, TypeVar, TypeVarTuple
 from storage.database import Database
 
 PROGRAM = Path(__file__).parent.parent
-IDLE_S = 300.0
+IDLE_S, ENDS_AFTER_S = 300.0, 330.0
+"""Without work for so long, the process is not asked any more, and ends by itself."""
 POLITE = 5
 """The process's niceness: pages come before computations."""
 
@@ -87,14 +88,12 @@ class Computation(Future[Any]):
 class SideProcess:
     """The process, as the server sees it. It must be able to import the functions and to unpickle their arguments."""
 
-    def __init__(self, idle_s: float = IDLE_S) -> None:
-        self._idle_s = idle_s
+    def __init__(self) -> None:
         self._turn, self._lock = threading.Lock(), threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None
         self._under_way: dict[Hashable, Computation] = {}
         self._last = 0.0
-        self._timer: threading.Timer | None = None
 
     def begin(self, function: Function, url: str, *args: Any, standing: Hashable = None) -> Computation:
         """Compute ``function(database, *args)``; whoever asks for the same meanwhile, and while things are still
@@ -122,14 +121,12 @@ class SideProcess:
         with self._turn:
             try:
                 result, failure = self._ask(wanted, computation)
-            except (EOFError, OSError) as error:
-                log.error("the process for long computations ended: %s", type(error).__name__)
-                self.stop()
-                failure = "the process that computes ended before it was done, perhaps for want of memory"
             except Exception as error:  # whatever it is, whoever waits is told
-                log.error("a computation could not be handed over: %s", type(error).__name__)
+                log.error("the process for long computations ended, or takes no task: %s", type(error).__name__)
                 self.stop()
                 failure = f"it could not be handed over ({type(error).__name__})"
+                if isinstance(error, (EOFError, OSError)):
+                    failure = "the process that computes ended before it was done, perhaps for want of memory"
             self._last = time.monotonic()
         with self._lock:
             del self._under_way[key]
@@ -137,7 +134,6 @@ class SideProcess:
             computation.set_result(result)
         else:
             computation.set_exception(NotComputed(failure))
-        self._await_idle()
 
     def _ask(self, wanted: Wanted, computation: Computation) -> tuple[Any, str | None]:
         computation.words = "Starting"
@@ -150,7 +146,8 @@ class SideProcess:
             computation.words = told
 
     def _ensure_started(self) -> Connection:
-        if self._pipe is None or self._process is None or self._process.poll() is not None:
+        idle = time.monotonic() - self._last > IDLE_S
+        if self._pipe is None or self._process is None or self._process.poll() is not None or idle:
             self.stop()
             ours, theirs = socket.socketpair()
             with theirs:
@@ -164,22 +161,6 @@ class SideProcess:
                 )
             self._pipe = Connection(ours.detach())
         return self._pipe
-
-    def _await_idle(self) -> None:
-        with self._lock:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = threading.Timer(self._idle_s, self._end_when_idle)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def _end_when_idle(self) -> None:
-        if self._turn.acquire(blocking=False):
-            try:
-                if time.monotonic() - self._last >= self._idle_s:
-                    self.stop()
-            finally:
-                self._turn.release()
 
 
 _listener: list[Connection] = []
@@ -197,10 +178,10 @@ def without_database(_: Database, function: Callable[[*Ts], T], *args: *Ts) -> T
 
 
 def _serve(pipe: Connection) -> None:
-    """Compute what is asked for, one after the other, until the server is gone."""
+    """Compute what is asked for, one after the other, until the server is gone or asks nothing for a while."""
     _listener.append(pipe)
     databases: Cache[Database] = Cache(1)
-    while True:
+    while pipe.poll(ENDS_AFTER_S):
         function, url, args = pipe.recv()
         try:
             told = function(databases.of(url, partial(Database, url)), *args)
