@@ -18,7 +18,6 @@ from screening.evaluation.corrected import (
     Estimate,
     Floats,
     Rate,
-    Reviewers,
     Study,
     contradicted_share,
     draw_sample,
@@ -191,7 +190,7 @@ def corrected(
     study = Study(
         benchmark=Benchmark.of(references[kept], told, contradicted[kept], picked),
         reviews=labels,
-        reviewers=Reviewers(sensitivity=sensitivity),
+        sensitivity=sensitivity,
     )
     reviewed, own = labels != UNREAD, list(told)[-1]
     return Corrected(

@@ -1,23 +1,18 @@
-"""Answers that models gave elsewhere, as draws: outputs of Message Batches and of OpenAI batches, and Inspect logs."""
+"""Answers that models gave elsewhere, as draws: outputs of Message Batches and of OpenAI batches."""
 
 import json
 import re
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from screening.datasets.json_rows import content_text, is_inspect_log, sample_files
 from screening.labels import Label
 from screening.models.wire import Expected, SeenIds, completion_draw, message_draw
-from screening.pipeline.draws import LABEL_WORDS, Answer, Draw, Usage, read_answer, unusable
+from screening.pipeline.draws import LABEL_WORDS, Answer, Draw, unusable
 
 NAMED = re.compile(r"(?P<id>.+?)(?:[/#:](?P<node>[a-z][a-z0-9_]*))?(?:[/#:](?P<draw>\d+))?")
 """How a request's ``custom_id`` names its row: ``p7``, ``p7/worker``, ``p7/3`` or ``p7/worker/3``."""
-
-_STOPS = {"stop": "end_turn", "max_tokens": "max_tokens", "model_length": "max_tokens", "content_filter": "refusal"}
-LARGEST_SAMPLE = 50_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +33,7 @@ def answers_in(path: Path, labels: Mapping[str, Label] | None = None) -> list[Gi
     of another shape, a name that `NAMED` does not fit, or a row, node and number that stand twice.
     """
     any_model = Expected(models=frozenset(), words={**LABEL_WORDS, **(labels or {})}, seen=SeenIds())
-    found = list(_inspect(path, any_model.words) if _is_log(path) else _lines(path, any_model))
+    found = list(_lines(path, any_model))
     seen: dict[tuple[str, str | None, int], str] = {}
     for one in (each for each in found if each.number is not None):
         key = (one.case, one.node, one.number or 0)
@@ -46,10 +41,6 @@ def answers_in(path: Path, labels: Mapping[str, Label] | None = None) -> list[Gi
             raise ValueError(f"{path.name}, {one.place}: this row and number stand in {seen[key]} already")
         seen[key] = one.place
     return found
-
-
-def _is_log(path: Path) -> bool:
-    return is_inspect_log(path) or (path.suffix == ".json" and '"samples"' in path.read_text(encoding="utf-8-sig"))
 
 
 def _lines(path: Path, any_model: Expected) -> Iterator[GivenAnswer]:
@@ -62,22 +53,18 @@ def _lines(path: Path, any_model: Expected) -> Iterator[GivenAnswer]:
             except (ValueError, RecursionError):
                 value = None
             if not isinstance(value, dict) or not isinstance(value.get("custom_id"), str):
-                raise ValueError(f"{path.name}, line {number}: neither an answer of a batch nor an Inspect log")
+                raise ValueError(f"{path.name}, line {number}: no answer of a batch")
             named = NAMED.fullmatch(value["custom_id"])
             if named is None:
                 raise ValueError(f"{path.name}, line {number}: the custom_id names no row")
-            yield _given_answer(named.groupdict(), _batch_draw(value, any_model), f"line {number}")
-
-
-def _given_answer(named: Mapping[str, str | None], draw: Draw | None, place: str) -> GivenAnswer:
-    number = named.get("draw")
-    return GivenAnswer(
-        case=named["id"] or "",
-        node=named.get("node"),
-        number=None if number is None else int(number),
-        draw=draw,
-        place=place,
-    )
+            at = named["draw"]
+            yield GivenAnswer(
+                case=named["id"],
+                node=named["node"],
+                number=None if at is None else int(at),
+                draw=_batch_draw(value, any_model),
+                place=f"line {number}",
+            )
 
 
 def _batch_draw(value: Mapping[str, Any], any_model: Expected) -> Draw | None:
@@ -136,52 +123,3 @@ _USED = (("prompt", "input"), ("completion", "output"))
 
 
 _MISSHAPEN = unusable(Answer.MISSHAPEN)
-
-
-def _inspect(path: Path, words: Mapping[str, Label]) -> Iterator[GivenAnswer]:
-    for number, sample in enumerate(_samples(path), start=1):
-        output = sample.get("output")
-        if not isinstance(output, dict) or "id" not in sample:
-            raise ValueError(f"{path.name}, sample {number}: no output of a model")
-        epoch = sample.get("epoch")
-        named = {"id": str(sample["id"]), "draw": str(epoch) if isinstance(epoch, int) else None}
-        yield _given_answer(named, _inspect_draw(sample, output, words), f"sample {number}")
-
-
-def _samples(path: Path) -> Iterator[Mapping[str, Any]]:
-    if is_inspect_log(path):
-        try:
-            yield from (_object(content, path) for content in sample_files(path, LARGEST_SAMPLE))
-        except zipfile.BadZipFile:
-            raise ValueError(f"{path.name}: the log is damaged or cut off") from None
-        return
-    log = _object(path.read_bytes(), path)
-    for sample in log.get("samples") or ():
-        yield sample if isinstance(sample, dict) else {}
-
-
-def _object(content: bytes, path: Path) -> Mapping[str, Any]:
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise ValueError(f"{path.name}: a part of it is no JSON object")
-    return value
-
-
-def _inspect_draw(sample: Mapping[str, Any], output: Mapping[str, Any], words: Mapping[str, Label]) -> Draw | None:
-    choices = output.get("choices")
-    if sample.get("error") or not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
-        return None
-    message = choices[0].get("message")
-    text = content_text(message.get("content")) if isinstance(message, dict) else output.get("completion")
-    stop = _STOPS.get(str(choices[0].get("stop_reason") or "stop"))
-    return read_answer(text if isinstance(text, str) else None, stop, _inspect_usage(output), words)
-
-
-def _inspect_usage(output: Mapping[str, Any]) -> Usage:
-    used = output.get("usage")
-    counts = [used.get(name) if isinstance(used, dict) else 0 for name in ("input_tokens", "output_tokens")]
-    given, written = (one if isinstance(one, int) and one > 0 else 0 for one in counts)
-    return Usage(input_tokens=given, output_tokens=written)

@@ -14,7 +14,6 @@ from screening.evaluation.corrected import (
     READ_UNSAFE,
     UNREAD,
     Benchmark,
-    Reviewers,
     Study,
     draw_sample,
 )
@@ -125,14 +124,13 @@ def test_reviewers_that_overlook_are_told_and_corrected(monkeypatch):
         unsafe, benchmark = make_benchmark(random)
         word = np.where(unsafe, random.random(TEXTS) < 0.8, False)
         study = Study(benchmark=benchmark, reviews=read_texts(draw_sample(benchmark, REVIEWS, run), word))
-        told = replace(study, reviewers=Reviewers(sensitivity=(int(random.binomial(40, 0.8)), 40)))
+        told = replace(study, sensitivity=0.8)
         wrong = ((benchmark.references == 1) != unsafe).mean()
         held.append([found.low <= wrong <= found.high for found in (study.wrong_labels(), told.wrong_labels())])
     naive, corrected_for = np.mean(held, axis=0)
     assert naive < 0.8 < 0.9 <= corrected_for
-    # What reviewers and model overlook together moves the miss rate, and the dial says by how much.
-    dialed = [study.at(each).rate("fnr", "MV n=3").high for each in (1.0, 0.8, 0.6)]
-    assert dialed == sorted(dialed) and dialed[0] < dialed[2]
+    with pytest.raises(ValueError, match=r"at least 0\.5"):
+        replace(told, sensitivity=0.4)
 
 
 def _reviews(labels, picked):
