@@ -31,7 +31,7 @@ def _notes(found: Evaluated, batch: BatchSummary) -> None:
     )
     if found.made:
         st.caption(
-            f"Extra simulated responses ({found.made:,}) were generated so that every condition could decide; not "
+            f"Extra simulated responses ({found.made:,}) were generated so that every rule had enough responses; not "
             "saved."
         )
     if pending := batch.progress.pending:

@@ -268,7 +268,10 @@ def status(single: SingleText, now: datetime) -> tuple[str, str, Sequence[str]]:
     """Title, color and sentences: how it ended, or what it waits for."""
     if single.outcome is not None:
         title = f"{OUTCOME_ICONS[single.outcome]} {OUTCOME_WORDS[single.outcome]}"
-        return title, COLORS[single.outcome], [*outcome_sentences(single), *found_sentences(single)]
+        found = found_sentences(single)
+        if not found and single.reason is Reason.IDENTIFIED:
+            found = ["No phrase of the risk list was found in it: the label rests on the agents' answers alone."]
+        return title, COLORS[single.outcome], [*outcome_sentences(single), *found]
     if single.state is BatchState.CANCELLED:
         return "■ Stopped", "quiet", ["Nothing was decided. The text is kept as undecided, never as safe."]
     if single.error is not None:

@@ -419,7 +419,9 @@ def estimate_table(
         return money(None if a_call is None else number * a_call)
 
     def time(number: float) -> str:
-        return "no rate limit" if settings.simulated else duration(60 * number / settings.requests_per_minute)
+        return (
+            "not estimated in demo mode" if settings.simulated else duration(60 * number / settings.requests_per_minute)
+        )
 
     rows = {
         "AI responses": [f"{expected:,.0f}", f"{most:,.0f}"],
@@ -460,8 +462,9 @@ def review_estimate(found: Check, audit_rate: float, batches: Sequence[BatchSumm
 
     known = f"{found.unsafe:,} labeled unsafe in your file, " if found.referenced else ""
     unseen = f"{known}about {round(unsafe * asked):,} expected from the AI"
+    checks = f", and {audit_rate:.0%} of the others for quality checks" if audit_rate else ""
     return {
-        Reach.READ: f"{reviews(escalated + unsafe)} ({basis}).",
+        Reach.READ: f"{reviews(escalated + unsafe)} ({basis}{checks}).",
         Reach.LIST: f":red[**No one reviews them**: {unseen}.] {reviews(escalated)}.",
         Reach.COUNT: f":red[**No one sees them**: {unseen}.] {reviews(escalated)}.",
     }
@@ -473,6 +476,6 @@ def _shares(batches: Sequence[BatchSummary], version: str) -> tuple[float, float
     decided = sum(one.safe + one.unsafe + one.human_review for one in same)
     if not decided:
         _, unsafe, escalated = ASSUMED
-        return escalated, unsafe, f"assumes {escalated:.0%} escalated, {unsafe:.0%} unsafe; no past data"
+        return escalated, unsafe, f"assumes {escalated:.0%} escalated, {unsafe:.0%} unsafe"
     escalated, unsafe = sum(one.human_review for one in same) / decided, sum(one.unsafe for one in same) / decided
     return escalated, unsafe, f"from {count_of(decided, 'text')} screened with these settings"

@@ -216,7 +216,7 @@ def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
         st.caption(f"The counts of this drawing and of the table are updated every {WAYS_S:.0f} seconds.")
     if found.kept_back:
         more = count_of(found.kept_back, "more text")
-        st.caption(f"{more} escalated because of what the text says or because of a fault.")
+        st.caption(f"{more} escalated outside this drawing: by a rule about the text, or after a fault.")
     cost_panel(one, pipeline, costs, calls)
 
 

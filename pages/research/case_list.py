@@ -55,8 +55,8 @@ PAGE, QUICK_TAGS = 25, 5
 HIDE, SAID = "hide_in_review", "sent_to_review"
 NO_OUTCOMES = "Outcomes are shown to seniors and researchers."
 COUNTS_AS_SEEN = (
-    "Cases in review whose outcome you see here count as seen: your later review of them is stored as not blinded and "
-    "leaves the accuracy estimates."
+    "Cases in review whose outcome you see here or export count as seen: your later review of them is stored as not "
+    "blinded and leaves the accuracy estimates."
 )
 BLINDED = (
     "Cases enter the queue unmarked, mixed with controls from the cells beside, so reviewers stay blinded. A review of "
@@ -290,7 +290,7 @@ def _row(case: Result, start: str | None, *, outcomes: bool) -> dict[str, object
     return row | {
         "Original label": case.reference,
         "Outcome": outcome_words(case.outcome),
-        "Agent": "" if case.hidden else (case.node or "none").title(),
+        "Agent": "" if case.hidden else (case.node or "").title(),
         "Margin": case.gap,
         "Responses": case.calls,
         "Reason": "" if case.hidden else reason_words(case.reason),

@@ -290,7 +290,7 @@ def counted_as_missed(found: Verified) -> str:
     missed = found.estimates.missed
     kinds = (
         (missed.inconclusive, f"{missed.inconclusive:,} inconclusive"),
-        (missed.lost, f"{missed.lost:,} no longer blindable"),
+        (missed.lost, f"{missed.lost:,} already seen, no longer blinded"),
         (missed.read_again, f"{missed.read_again:,} awaiting a second review"),
     )
     all_of_them = " and ".join(words for count, words in kinds if count)
@@ -345,7 +345,7 @@ def plan_sentences(plan: AuditPlan) -> tuple[str, str]:
     floor = "" if plan.floor is None else f"π {plain_percent(plan.floor)}; "
     times = "once" if plan.changes == 1 else f"{plan.changes} times"
     since = (
-        "Never changed."
+        "The plan has not been changed since it was set."
         if plan.since is None
         else f"Last changed on {local_time(plan.since)} ({times} in all): a plan that is changed "
         "after misses were seen is no guarantee, so only cases screened after the change count for it."

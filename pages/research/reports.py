@@ -60,7 +60,7 @@ def flow(found: Verified) -> tuple[tuple[str, int], ...]:
         ("reviewed blinded: insufficient information", sum(stratum.inconclusive for stratum in strata)),
         ("reviewed blinded, second review due", sum(stratum.read_again for stratum in strata)),
         ("review pending", sum(stratum.waiting for stratum in strata)),
-        ("no longer blindable", sum(stratum.lost for stratum in strata)),
+        ("already seen, no longer blinded", sum(stratum.lost for stratum in strata)),
         ("reviewed unblinded (excluded)", found.sample.not_blind),
     )
 

@@ -65,7 +65,7 @@ PRIORITY_MARKS: Mapping[Priority, str] = {Priority.P0: "▲▲", Priority.P1: "�
 
 WHY_WORDS: Mapping[str, str] = {
     "likely_urgent": "Likely urgent",
-    "person_needed": "AI undecided, needs a clinician",
+    "person_needed": "May be urgent",
     "unsettled": "Awaiting review",
     "addresses_model": "May address the AI",
     "not_screenable": "Not screened: length, language or characters",

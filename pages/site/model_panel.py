@@ -72,10 +72,10 @@ def facts(configuration: Configuration, settings: Settings) -> list[tuple[str, s
         ),
         ("Stopping rule", " | ".join(promised)),
         ("Calls per minute, at most", f"{settings.requests_per_minute:,} in all"),
-        ("Calls in flight, at most", f"{settings.concurrency:,} in all"),
+        ("Simultaneous requests, at most", f"{settings.concurrency:,} in all"),
         (
             "Longest wait",
-            f"{settings.call_timeout_s:g} s for an answer, {settings.node_deadline_s:g} s for a draw batch",
+            f"{settings.call_timeout_s:g} s for an answer, {settings.node_deadline_s:g} s for a group of answers",
         ),
         ("In-flight requests", in_flight),
         ("Longest text", f"{settings.max_text_characters:,} characters"),
@@ -84,7 +84,10 @@ def facts(configuration: Configuration, settings: Settings) -> list[tuple[str, s
             "De-identification",
             MASKED if settings.mask_before_sending else "off: the model is shown the texts as they are",
         ),
-        ("Audit sample", f"{settings.audit_rate:.0%} of AI decisions are reviewed by clinicians, unmarked"),
+        (
+            "Audit sample",
+            f"{settings.audit_rate:.0%} of AI decisions that nobody would review otherwise, unmarked",
+        ),
     ]
 
 
@@ -132,7 +135,7 @@ def first_preflight() -> Preflight:
 def answer_panel(person: Actor) -> None:
     """Whether the model answers under these settings."""
     if context.settings().simulated:
-        st.info("Simulated agents answer by themselves: there is no model to try.", icon=":material/science:")
+        st.info("Demo mode: no AI model is connected.", icon=":material/science:")
         return
     if not is_allowed(person, Action.CHANGE_SETTINGS):
         st.caption("An administrator can try the model here.")

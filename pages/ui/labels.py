@@ -51,7 +51,7 @@ FLAG_WORDS: Mapping[Flag, str] = {
     Flag.OBFUSCATED: "written so that a person reads what a program does not",
     Flag.UNSUPPORTED_LANGUAGE: "not, or not all, in a language the screening was checked for",
     Flag.SUSPECTED_INJECTION: "appears to address the AI or to answer in its place",
-    Flag.STATED_RISK: "states a wish to be dead, an intent, a plan, means, an attempt or self-injury",
+    Flag.STATED_RISK: "states one or more of: a wish to be dead, an intent, a plan, means, an attempt, self-injury",
     Flag.STATED_IMMINENT: "states it together with a time or with means",
     Flag.POSSIBLE_INJECTION: "may address the AI: safe needs a second check",
     Flag.ROW_REJECTED: "not screened: the row of the file could not be read as it should",

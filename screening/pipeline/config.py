@@ -287,7 +287,7 @@ def chain_bound(pipeline: PipelineConfig) -> float | None:
     """
     deltas = {node.name: node.rule.error_bound for node in pipeline.nodes}
     known = {name: delta for name, delta in deltas.items() if delta is not None}
-    return min(1.0, longest(pipeline, known)) if len(known) == len(deltas) else None
+    return min(1.0, round(longest(pipeline, known), 10)) if len(known) == len(deltas) else None
 
 
 def promise(rule: StoppingRule) -> str:

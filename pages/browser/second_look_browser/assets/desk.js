@@ -43,7 +43,8 @@ class Desk {
     this.form = new Form(page.offer, () => this.changed());
     this.reason = make("input", { type: "text", maxlength: 2000, class: "sld-input", oninput: () => this.changed() });
     this.reasonLabel = make("label", { class: "sld-block sld-reason" }, "Reason for change", this.reason);
-    this.layout.formPlace.append(this.form.root, this.reasonLabel);
+    this.form.root.lastChild.before(this.reasonLabel); // not below, where the buttons may lie over it
+    this.layout.formPlace.append(this.form.root);
     const ended = (part) => this.ended.add(part);
     const changed = () => this.changed();
     const fits = (part, count) => this.marksFit({ ...this.marked(), [part]: count });
@@ -427,7 +428,7 @@ class Desk {
     const shown = this.shown;
     if (["skip", "not_me"].includes(kind) && !shown.needs_note) return this.leave(kind, this.leaving);
     if (kind === "hand_over" && !shown.colleagues.length) {
-      this.layout.alert.textContent = "No other reviewer is set up. Add one in Admin > Accounts.";
+      this.layout.alert.textContent = "No other reviewer is set up. Add one in Admin > Settings.";
       return;
     }
     const [title, words] = WAYS_TO_LEAVE[kind];

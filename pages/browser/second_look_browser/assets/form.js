@@ -92,7 +92,7 @@ export class Form {
 
   draw() {
     for (const { input, holds } of this.inputs) input.checked = holds(this.choices);
-    this.required.hidden = !this.needsDisposition();
+    this.required.hidden = !this.needsDisposition() || Boolean(this.disposition);
   }
 
   needsDisposition() {

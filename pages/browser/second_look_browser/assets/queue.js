@@ -226,7 +226,7 @@ class Queue {
     this.showDisputed(now.disputed);
     const rest = now.of - now.rows.length;
     this.of.textContent = now.browse ? this.ofWords(now) : "";
-    this.more.textContent = `${Math.min(32, rest)} more`;
+    this.more.textContent = `Show ${Math.min(32, rest)} more`;
     this.more.hidden = rest <= 0 || now.rows.length >= MOST || !now.browse;
     this.bar.max = Math.max(1, now.done + now.waits);
     this.bar.value = now.done;
