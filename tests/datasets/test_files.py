@@ -25,11 +25,12 @@ from screening.datasets.sources import ColumnsUnclear, FileFormat, FileRefused, 
 from screening.labels import Label
 from screening.text.flags import Flag
 from screening.text.received import ReceivedText, original_text, receive
-from tests.datasets.reading import RISK, lines, packed_workbook, read, workbook
+from tests.datasets.reading import RISK, lines, packed_workbook, parquet, read, workbook
 from tests.fixtures.bad_inputs import bad_inputs
 
 FILES = Path(__file__).parent.parent / "fixtures" / "bad_csv"
 WORKBOOK = workbook(("id", "text"), (1, "a"), (2, "b"))
+PARQUET = parquet({"id": ["1", "2"], "text": ["a", "b"]})
 
 
 def a_zip() -> bytes:
@@ -74,6 +75,12 @@ def a_zip() -> bytes:
         (f'[{{"id": 1, "text": "fine"}}, {{"id": 2, "content": "{RISK}"}}]'.encode(), "Say which one it is"),
         (workbook(("id", "text", "text"), (1, "fine", RISK)), "Say which one it is"),
         (b"id,id,text\n1,2,a\n", "Say which one it is"),
+        (PARQUET[:60], "damaged"),
+        (b"PAR1" + b"x" * 90 + b"PAR1", "damaged"),
+        (b"ARROW1\x00\x00nothing", "damaged"),
+        (parquet({"id": ["1"], "text": [{"a": 1}]}), "a list or an object, not a text"),
+        (parquet({"id": ["1"], "text": [["a", "b"]]}), "is a list of strings or turns"),
+        (b'[{"id": 1, "text": ["a", "b"]}]', "is a list of strings or turns"),
     ],
 )
 def test_refused(content: bytes, sentence: str) -> None:
@@ -174,6 +181,8 @@ def test_every_row_is_accepted_under_its_own_id_or_rejected(content: bytes, fact
         (b"id,text,label\n1,a,0\n2,b,1\n", "unmapped", ("0", "1")),
         (b"id,text,label\n1,a,0\n2,b,1\n3,c,2\n", "labels", {}),
         (b"id,text,label\n1,a,1\n2,b,1\n", "unmapped", ("1",)),
+        (b'id,Post\n1,"[""a"", ""b""]"\n2,"[\'c\', ""it\'s""]"\n3,[deleted by me]\n', "warnings",
+         ("In 2 rows the text is a list of strings or turns, screened as it stands in the file.",)),
         (FILES / "bad_labels.csv", "labels", {"SAFE": S}),
         (FILES / "bad_labels.csv", "unmapped", ("1", "unsfae")),
     ],
@@ -265,8 +274,8 @@ CELL = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    content = bytearray(WORKBOOK)
-    for place in draw(st.lists(st.integers(0, len(WORKBOOK) - 1), min_size=1, max_size=3)):
+    content = bytearray(draw(st.sampled_from([WORKBOOK, PARQUET])))
+    for place in draw(st.lists(st.integers(0, len(content) - 1), min_size=1, max_size=3)):
         content[place] ^= draw(st.integers(1, 255))
     return bytes(content)
 
