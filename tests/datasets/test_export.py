@@ -10,12 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pages.ui.downloads import CORRECTED_LABELS, export
 from screening.datasets.export import csv_lines, jsonl_lines, neutralise, original_cell, parquet_parts
-from storage.research.corrected_labels import CorrectedRow, ReviewerLabel
-from tests.datasets.reading import read
 from tests.fixtures.bad_inputs import bad_inputs
-from tests.storage.batch_of import NOW
 
 STARTERS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 TEXTS = [one["text"] for one in bad_inputs() if len(one["text"]) < 1000]
@@ -76,22 +72,3 @@ def test_rows_of_parquet_come_back_equal_and_none_are_a_file_too() -> None:
     assert len(pd.read_parquet(io.BytesIO(b"".join(parquet_parts({"id": "text"}, []))))) == 0
     frame = pd.read_parquet(io.BytesIO(b"".join(parquet_parts({"id": "text"}, [{"id": "a\ud800"}, {}]))))
     assert frame["id"][0] == "a\ufffd" and frame["id"].isna()[1]
-
-
-def test_the_corrected_rows_are_read_back_by_pandas_and_by_this_reader() -> None:
-    said = {"label": "unsafe", "certainty": 4, "fields": {}, "form_version": 1}
-    review = ReviewerLabel(reviewer="R1", version=1, blind=True, review_round="first", at=NOW, **said)  # type: ignore[arg-type]
-    corrected = CorrectedRow(
-        version="v", as_of=0, case_id="c", row=3, external_id="x", text="=a day", reply=None, group="g",
-        reference="safe", reference_value="Supportive", provenance={"labels": {}}, outcome="safe",
-        reviews=(review,), adjudications=(), adjudicated_label="unsafe", final_label="unsafe",
-        final_source="adjudicated", hidden=False,
-    )  # fmt: skip
-    kept = {form: list(export(CORRECTED_LABELS, [corrected], form)) for form in ("parquet", "csv", "label-studio")}
-    frame = pd.read_parquet(io.BytesIO(b"".join(kept["parquet"])))
-    assert frame["text"][0] == "=a day" and frame["row"][0] == 3
-    assert json.loads(frame["reviews"][0])[0]["reviewer"] == "R1"
-    assert '"\'=a day"' in "".join(kept["csv"]), "no formula"
-    tasks = "".join(kept["label-studio"])
-    assert json.loads(tasks)[0]["predictions"][0]["result"][0]["value"] == {"choices": ["safe"]}
-    assert read(tasks.encode(), "id text value group") == [("x", "=a day", "unsafe", "g")]
