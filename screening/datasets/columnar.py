@@ -20,26 +20,28 @@ from screening.settings import FILE_LIMITS
 _DELTA_BYTE_ARRAY = 7
 """Each of such values may repeat almost all of the one before it."""
 _LONGEST_HEADER = 1 << 16
-_BYTES, _LISTS, _STRUCT, _MAP = 8, (9, 10), 12, 11
+_LONGEST_FOOTER = 1 << 24
+_BYTES, _LISTS, _STRUCT = 8, (9, 10), 12
 
 
-def plan_unpacking(stream: BinaryIO, metadata: Any, most: int) -> list[tuple[int, set[str]]]:
+def plan_unpacking(stream: BinaryIO, most: int) -> list[tuple[int, set[str]]]:
     """For each row group how many rows are unpacked at once, and which columns not as a dictionary, which cannot be.
     FileRefused where a page, or all of them, unpack to more than is read.
 
-    The footer's own numbers are not trusted: the reader unpacks what the headers of the pages say.
+    The footer's own numbers are not trusted: the library unpacks what the headers of the pages say. Nor is the library
+    asked of a column: where its statistics are damaged, that ends the process.
     """
     plans, together = list[tuple[int, set[str]]](), 0
-    for group in (metadata.row_group(number) for number in range(metadata.num_row_groups)):
+    for group in _footer(stream)[4]:
         at_once, prefixed = 0, set[str]()
-        for column in (group.column(place) for place in range(group.num_columns)):
+        for column in (chunk[3] for chunk in group[1]):
             pages = list(_pages(stream, column))
             together += sum(unpacked for unpacked, _, _ in pages)
             at_once += max((unpacked for unpacked, _, _ in pages), default=0)
-            if sum(values for _, values, _ in pages) > max(FILE_LIMITS.rows, group.num_rows):
+            if sum(values for _, values, _ in pages) > max(FILE_LIMITS.rows, group[3]):
                 raise FileRefused(f"A list in this Parquet file has more than {FILE_LIMITS.rows:,} values.")
             if any(encoding == _DELTA_BYTE_ARRAY for _, _, encoding in pages):
-                prefixed.add(column.path_in_schema)
+                prefixed.add(b".".join(column[3]).decode())
         if at_once > FILE_LIMITS.page or together > most:
             raise FileRefused(
                 f"This Parquet file unpacks to more than is read: {FILE_LIMITS.page // 1_000_000} MB at once, "
@@ -50,14 +52,22 @@ def plan_unpacking(stream: BinaryIO, metadata: Any, most: int) -> list[tuple[int
     return plans
 
 
-def _pages(stream: BinaryIO, column: Any) -> Iterator[tuple[int, int, int]]:
+def _footer(stream: BinaryIO) -> dict[int, Any]:
+    stream.seek(-8, io.SEEK_END)
+    length = int.from_bytes(stream.read(4), "little")
+    if length > _LONGEST_FOOTER:
+        raise FileRefused("This Parquet file has more columns or parts than are read. Send it as CSV.")
+    stream.seek(-8 - length, io.SEEK_END)
+    return _Thrift(stream.read(length)).read()[1]
+
+
+def _pages(stream: BinaryIO, column: Mapping[int, Any]) -> Iterator[tuple[int, int, int]]:
     """Of each page, as its header says: bytes when unpacked, values (none in a dictionary), and their encoding."""
-    starts = [column.data_page_offset, column.dictionary_page_offset if column.has_dictionary_page else None]
-    at = min(start for start in starts if start is not None and start >= 4)
-    end = at + column.total_compressed_size
+    at = min(start for start in (column[9], column.get(11)) if start is not None and start >= 4)
+    end = at + column[7]
     while at < end:
         stream.seek(at)
-        length, fields = _Header(stream.read(_LONGEST_HEADER)).read()
+        length, fields = _Thrift(stream.read(_LONGEST_HEADER)).read()
         unpacked, packed = int(fields[2]), int(fields[3])
         if packed < 0 or unpacked < 0:
             raise FileRefused("This Parquet file is damaged.")
@@ -66,65 +76,55 @@ def _pages(stream: BinaryIO, column: Any) -> Iterator[tuple[int, int, int]]:
         at += length + packed
 
 
-class _Header:
-    """Reads one header as Thrift's compact protocol writes it: only what is needed, the rest is stepped over."""
+class _Thrift:
+    """Reads one structure as Thrift's compact protocol writes it: the footer, or the header of a page."""
 
     def __init__(self, content: bytes) -> None:
         self._content, self._at = content, 0
 
     def read(self) -> tuple[int, dict[int, Any]]:
-        """How long the header is, and its fields."""
-        fields = self._struct(1)
+        """How long the structure is, and its fields by their number."""
+        fields = self._value(_STRUCT, 0)
         return self._at, fields
 
-    def _byte(self) -> int:
-        self._at += 1
-        return self._content[self._at - 1]
+    def _bytes(self, length: int = 1) -> bytes:
+        self._at += length
+        if not 0 <= length <= self._at <= len(self._content):
+            raise ValueError("cut off")
+        return self._content[self._at - length : self._at]
 
     def _varint(self) -> int:
         number = shift = 0
         while True:
-            byte = self._byte()
+            (byte,) = self._bytes()
             number |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return number
             shift += 7
 
-    def _zigzag(self) -> int:
-        number = self._varint()
-        return (number >> 1) ^ -(number & 1)
-
-    def _struct(self, depth: int) -> dict[int, Any]:
-        """The fields by number: whole numbers and structures as such, the rest as None."""
+    def _value(self, kind: int, depth: int) -> Any:
         if depth > 20:
             raise ValueError("too deep")
-        fields, number = dict[int, Any](), 0
-        while head := self._byte():
-            number = number + (head >> 4) if head >> 4 else self._zigzag()
-            fields[number] = self._value(head & 0x0F, depth)
-        return fields
-
-    def _value(self, kind: int, depth: int) -> Any:
-        if kind in (1, 2):
-            return None
-        if kind == 3:
-            return self._byte()
+        if kind in (1, 2, 3):  # of a list: a field of these has its value in its head
+            return self._bytes()[0]
         if kind in (4, 5, 6):
-            return self._zigzag()
+            number = self._varint()
+            return (number >> 1) ^ -(number & 1)
         if kind == 7:
-            self._at += 8
-        elif kind == _BYTES:
-            length = self._varint()
-            self._at += length
-        elif kind in _LISTS:
-            head = self._byte()
-            for _ in range(head >> 4 if head >> 4 != 15 else self._varint()):
-                self._value(head & 0x0F, depth + 1)
-        elif kind == _STRUCT:
-            return self._struct(depth + 1)
-        else:
+            return self._bytes(8)
+        if kind == _BYTES:
+            return self._bytes(self._varint())
+        if kind in _LISTS:
+            (head,) = self._bytes()
+            length = head >> 4 if head >> 4 != 15 else self._varint()
+            return [self._value(head & 0x0F, depth + 1) for _ in range(length)]
+        if kind != _STRUCT:
             raise ValueError("no such kind")
-        return None
+        fields, place = dict[int, Any](), 0
+        while head := self._bytes()[0]:
+            place = place + (head >> 4) if head >> 4 else self._value(5, depth)
+            fields[place] = head & 0x0F if head & 0x0F in (1, 2) else self._value(head & 0x0F, depth + 1)
+        return fields
 
 
 _DICTIONARY, _BATCH = 2, 3
@@ -323,7 +323,7 @@ def _parquet_batches(stream: Any, most: int) -> Iterator[Any]:
         raise FileRefused("This Parquet file has a column of very long values of one length. Send it as CSV.")
     if metadata.num_rows > FILE_LIMITS.rows:
         raise FileRefused(f"The file has more than {FILE_LIMITS.rows:,} rows. Send it in parts.")
-    plans = plan_unpacking(stream, metadata, most)
+    plans = plan_unpacking(stream, most)
     for group, (rows, prefixed) in enumerate(plans):
         texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and leaf.path not in prefixed]
         stream.seek(0)
