@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 _NAMED = re.compile("@([A-Za-z_]+)@")
 _REFUSED_AT_START = re.compile(r"((?:@start@)?)(@un[a-z]+@)(.+)", re.DOTALL)
@@ -21,12 +21,23 @@ _BEFORE, _AFTER, _AHEAD = 30, 32, 48
 _WORTH_PARTS = 0.8
 
 
+_PIECE = re.compile(r"\\(?:x..|u.{4}|.)|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?:\?(?::|P<\w+>|<?[=!]))?|.", re.DOTALL)
+"""An escape, a set, what opens a group, or a single character of an expression."""
+_TIMES = re.compile(r"(?:([?*]|\{0?,\d*\}|\{0\})|\+|\{\d+(?:,\d*)?\})[?+]?")
+"""How often a piece stands; the group is there where it may be left out."""
+
+
 class Wording(NamedTuple):
-    """An expression of a list."""
+    """An expression of a list, and strings of which every match holds one: most are told from a text by these."""
 
     section: str
     kind: str
     expression: re.Pattern[str]
+    needed: frozenset[str] | None
+
+    @classmethod
+    def of(cls, section: str, kind: str, expression: re.Pattern[str]) -> Self:
+        return cls(section, kind, expression, required_words(expression.pattern))
 
 
 class Lexicon:
@@ -52,7 +63,7 @@ class Lexicon:
             for language, words in table.items():
                 parts = _NAMED.split(expression)
                 whole = "".join(words[part] if at % 2 else part for at, part in enumerate(parts))
-                yield Wording("by_language", language, compiled(whole))
+                yield Wording.of("by_language", language, compiled(whole))
 
     def wordings(self, *sections: str, compiled: Callable[[str], re.Pattern[str]]) -> Iterator[Wording]:
         """All entries of these sections, in the order of the file.
@@ -64,7 +75,7 @@ class Lexicon:
                 for written in expressions:
                     late = _REFUSED_AT_START.fullmatch(written)
                     whole = self.whole(f"{late[1]}(?={late[3]}){late[2]}{late[3]}" if late else written)
-                    yield Wording(section, kind, compiled(whole))
+                    yield Wording.of(section, kind, compiled(whole))
 
 
 class Readings:
@@ -76,7 +87,10 @@ class Readings:
     def look_for(self, wordings: Sequence[Wording], text: str) -> Iterator[tuple[Wording, re.Match[str]]]:
         """Every match in the first reading, and in a further one every match at what is new there."""
         for begin, last, end in self._new_parts(text):
+            part = text[begin:end]
             for wording in wordings:
+                if wording.needed is not None and not any(word in part for word in wording.needed):
+                    continue
                 for match in wording.expression.finditer(text, begin, end):
                     if match.start() > last:
                         break
@@ -103,3 +117,59 @@ class Readings:
             [0 if one <= 0 else at[one] - 1 if one < len(at) else len(text) for one in (begin, end, end + _AHEAD)]
             for begin, end in parts
         ]
+
+
+def required_words(expression: str) -> frozenset[str] | None:
+    """Strings of which every match of the expression holds at least one; None where that is not known.
+
+    >>> sorted(required_words(r"\\b(?:kill|hang)(?: it)? \\w+ me") or ())
+    ['hang', 'kill']
+    >>> required_words(r"\\w+ (?:a|b)") is None
+    True
+    """
+    words, end = _alternatives(expression, 0)
+    return words if end == len(expression) else None
+
+
+def _alternatives(text: str, at: int) -> tuple[frozenset[str] | None, int]:
+    """Of the alternatives up to the end of their group."""
+    branches = []
+    while True:
+        words, at = _sequence(text, at)
+        branches.append(words)
+        if text[at : at + 1] != "|":
+            known = [one for one in branches if one is not None]
+            return (frozenset().union(*known) if len(known) == len(branches) else None), at
+        at += 1
+
+
+def _sequence(text: str, at: int) -> tuple[frozenset[str] | None, int]:
+    """Of the pieces that follow each other: the rarest of what they need, as its length tells."""
+    found, run = [], ""
+    while at < len(text) and text[at] not in "|)":
+        found_piece = _PIECE.match(text, at)
+        if found_piece is None or (text.startswith("(?", at) and found_piece[0] == "("):
+            raise ValueError(f"a kind of group that is not known at {at}")
+        piece = found_piece[0]
+        at, letter, words = at + len(piece), "", None
+        if piece[0] == "(":
+            words, at = _alternatives(text, at)
+            words, at = None if piece[-1] in "=!" else words, at + 1
+        elif len(piece) == 1 and piece not in ".^$":
+            letter = piece
+        elif piece[0] == "\\" and not piece[1].isalnum():
+            letter = piece[1]
+        times = _TIMES.match(text, at)
+        if times is not None:
+            at = times.end()
+            letter, words = ("", None) if times[1] else (letter, words)
+        run += letter
+        if not letter or times is not None:
+            found += [frozenset([run]), words]
+            run = ""
+    known = [one for one in (*found, frozenset([run])) if one and min(map(_weight, one)) > 2]
+    return max(known, key=lambda one: (min(5, *map(_weight, one)), -len(one)), default=None), at
+
+
+def _weight(word: str) -> int:
+    return len(word) if word.isascii() else 2 * len(word)

@@ -14,10 +14,12 @@ from screening.pipeline.config import preset
 from screening.pipeline.draws import Draw, DrawRequest, ScreenedText
 from screening.pipeline.engine import Reason, guard_for, screen
 from screening.text.flags import Flag
-from screening.text.injection import injection_flags
+from screening.text.injection import _wordings, injection_flags
+from screening.text.lexicon import required_words
 from screening.text.readings import Reading, versions
 from screening.text.received import receive
-from screening.text.risk_statements import risk_flags, risk_statements
+from screening.text.risk_statements import _rules, risk_flags, risk_statements
+from tests.injection.suite import read_probes
 from tests.text.sentences import ENGLISH, EVERYDAY, ORDINARY, STATED, STATEMENTS
 
 HELD_OUT = [json.loads(line) for line in Path(__file__).with_name("held_out_statements.jsonl").read_text().splitlines()]
@@ -68,6 +70,36 @@ def test_a_disguised_statement_is_found_wherever_it_stands_in_a_long_text(hidden
         parts = random.Random(hidden).choices(quiet, k=many)
         parts.insert(at, hidden)
         assert alone and alone <= {one.kind for one in risk_statements(". ".join(parts))}
+
+
+def test_what_a_match_must_hold():
+    for expression, needed in {
+        "abc(?:de)?(?:fg|hi)": {"abc"},
+        r"\bkill\b.{0,9}\b(?:this|that)\b": {"kill"},
+        "(?:abcd|efgh)|ijkl": {"abcd", "efgh", "ijkl"},
+        "(?:abcd|.)x": None,
+        "(?:abcd)*x": None,
+        "(?:abcd){0,2}": None,
+        "(?:abcd){2,}": {"abcd"},
+        "(?=abcd)x(?!efgh)": None,
+        r"ab\x63d\u0065efgh": {"efgh"},
+        r"[^a]bcd[x-z]": {"bcd"},
+        "死にたい": {"死にたい"},
+        r"a\.b\|c": {"a.b|c"},
+        "abcd?": {"abc"},
+    }.items():
+        assert required_words(expression) == needed, expression
+
+
+@pytest.mark.parametrize("wordings", [_rules()[0], _wordings()])
+def test_no_match_is_lost_to_what_is_needed(wordings):
+    tried = 0
+    for text in (*STATED, *(one["text"] for one in HELD_OUT), *(one.text for one in read_probes("attacks.jsonl"))):
+        among = f" {text.lower()} "
+        for one in (one for one in wordings if one.expression.search(among)):
+            tried += 1
+            assert one.needed is None or any(word in among for word in one.needed), one.expression.pattern
+    assert tried >= 100
 
 
 def test_ordinary_texts_it_was_tuned_on_are_not_taken_for_statements():
