@@ -103,7 +103,7 @@ def _make_lifespan(db: Database, settings: Settings, clock: Clock, intake: Intak
                 except Exception as error:  # what it is may pass: the next round tells whoever was not told
                     log.error("programs were not told what is settled: %s", type(error).__name__)
 
-        await asyncio.to_thread(intake.resume)
+        await asyncio.to_thread(intake.runs.resume)
         task = asyncio.create_task(tell())
         try:
             yield

@@ -25,9 +25,9 @@ from jobs.agents import Agents
 from jobs.channels import NotSent
 from jobs.intake import BatchRequest, configuration, open_batch, usual_pipeline
 from jobs.process import Clock
-from jobs.uploads import Upload
+from jobs.uploads import IntakeRuns, Upload
 from screening.datasets.mapping import FileMapping
-from screening.datasets.reader import Table, describe_reading, read_table
+from screening.datasets.reader import describe_reading, read_table
 from screening.datasets.rows import NewCase
 from screening.review.actors import SYSTEM
 from screening.review.reach import Reach
@@ -56,9 +56,13 @@ class Intake:
     db: Database
     settings: Settings
     clock: Clock
+    runs: IntakeRuns = field(init=False)
     _known: dict[tuple[str, str], tuple[str, datetime]] = field(default_factory=dict)
-    _last: threading.Thread | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        folder = self.settings.data_directory / uploads.BY_PROGRAMS
+        self.runs = IntakeRuns(self.db, self.settings, folder, self.clock, in_turn=True)
 
     def hand_in(self, program: Program, key: str, content_sha256: str, case: NewCase) -> tuple[str, bool]:
         """The case's id, and whether it is new. Raises as `program_texts.hand_in`."""
@@ -102,17 +106,12 @@ class Intake:
         finally:
             asyncio.run(agents.aclose())
 
-    @property
-    def folder(self) -> Path:
-        """Where the files lie until their rows are in."""
-        return self.settings.data_directory / uploads.BY_PROGRAMS
-
     async def receive(self, chunks: AsyncIterator[bytes], limit: int) -> Path:
         """Write the body to disk, readable by its owner alone. Refused (413) where it is too long; nothing stays of a
         body that broke off.
         """
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self.folder / secrets.token_hex(16)
+        self.runs.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self.runs.folder / secrets.token_hex(16)
         try:
             path.touch(mode=0o600)
             size = 0
@@ -166,30 +165,8 @@ class Intake:
             path.unlink(missing_ok=True)
             path.with_suffix(".json").unlink(missing_ok=True)
             raise
-        self._start(upload, table)
+        self.runs.start(upload, table)
         return batch_id
-
-    def resume(self) -> None:
-        """Go on with every file that an earlier process left unfinished."""
-        if self.folder.is_dir():
-            uploads.purge(self.folder)
-            for upload in sorted(uploads.unfinished_uploads(self.folder), key=lambda upload: str(upload.batch_id)):
-                self._start(upload)
-
-    def _start(self, upload: Upload, table: Table | None = None) -> None:
-        with self._lock:
-            self._last = threading.Thread(target=self._fill, args=(upload, table, self._last), daemon=True)
-            self._last.start()
-
-    def _fill(self, upload: Upload, table: Table | None, before: threading.Thread | None) -> None:
-        if before is not None:
-            before.join()
-        try:
-            uploads.take_in(self.db, upload, table, self.settings, self.clock)
-        except Exception as error:  # the file stays for the next start; sent again under its key it goes on as well
-            log.error("taking in a program's file failed: %s", type(error).__name__)
-            return
-        uploads.discard(upload)
 
 
 def _options_sha256(mapping: FileMapping, reach: Reach) -> str:

@@ -178,3 +178,57 @@ def _read(described: Path) -> Upload | None:
     kept = fields["mapping"]
     mapping = column_mapping(kept) if kept else None
     return Upload(**{**fields, "path": path, "mapping": mapping}) if path.exists() else None
+
+
+class IntakeRuns:
+    """The files in a folder that this process takes in at the moment, a thread each, so that nobody waits for them;
+    with ``in_turn`` one after another, as they came. What was interrupted goes on where it was.
+    """
+
+    def __init__(self, db: Database, settings: Settings, folder: Path, clock: Clock, *, in_turn: bool = False) -> None:
+        self.folder = folder
+        self._db, self._settings, self._clock, self._in_turn = db, settings, clock, in_turn
+        self._running: dict[str, threading.Thread] = {}
+        self._last: threading.Thread | None = None
+        self._stopped: dict[str, tuple[Upload, Exception]] = {}
+        self._lock = threading.Lock()
+
+    def start(self, upload: Upload, table: Table | None = None) -> None:
+        """Take this file in, unless that is going on already; ``table`` is what is known of it, to spare a profile."""
+        with self._lock:
+            self._running = {token: one for token, one in self._running.items() if one.is_alive()}
+            if upload.token not in self._running:
+                self._stopped.pop(str(upload.batch_id), None)
+                before = self._last if self._in_turn else None
+                self._last = threading.Thread(target=self._fill, args=(upload, table, before), daemon=True)
+                self._running[upload.token] = self._last
+                self._last.start()
+
+    def resume(self) -> None:
+        """Go on with every file that an earlier process left unfinished, in the order of their batches."""
+        if self.folder.is_dir():
+            purge(self.folder)
+            for upload in sorted(unfinished_uploads(self.folder), key=lambda upload: str(upload.batch_id)):
+                self.start(upload)
+
+    def stopped(self, batch_id: str) -> tuple[Upload, Exception] | None:
+        """This batch's file where it is not taken in any further until somebody asks for it, and why; None where it is,
+        or was.
+        """
+        return self._stopped.get(batch_id)
+
+    def wait(self) -> None:
+        """Wait until all files are taken in."""
+        for thread in list(self._running.values()):
+            thread.join()
+
+    def _fill(self, upload: Upload, table: Table | None, before: threading.Thread | None) -> None:
+        if before is not None:
+            before.join()
+        try:
+            take_in(self._db, upload, table, self._settings, self._clock)
+        except Exception as error:  # the file stays, for whoever asks for it or for the next start
+            log.error("taking in a file failed: %s", type(error).__name__)
+            self._stopped[str(upload.batch_id)] = upload, error
+            return
+        discard(upload)

@@ -15,6 +15,7 @@ from pages.ui.engine_view import NO_DECISION, Way, diagram_html
 from pages.ui.format import duration, money
 from pages.ui.labels import STATE_WORDS, error_words, literal
 from pages.ui.widgets import result_links_html, results_address
+from screening.datasets.sources import FileRefused
 from screening.labels import OUTCOMES, Label
 from screening.pipeline.config import PipelineConfig
 from screening.pipeline.errors import NO_LABEL
@@ -144,7 +145,7 @@ def list_row(one: BatchSummary, *, held: str | None = None) -> dict[str, object]
     }
 
 
-def find_stopped(batch_id: str, state: BatchState) -> tuple[Upload, str] | None:
+def find_stopped(batch_id: str, state: BatchState) -> tuple[Upload, Exception] | None:
     """Its file and why, where this process has taken it in and stopped before the end."""
     return None if state in ENDED else intake_runs().stopped(batch_id)
 
@@ -154,12 +155,12 @@ def offers(batch_id: str, found: Progress) -> tuple[object, ...]:
     return found.state, found.why, found.rows_missing, found.failed > 0, find_stopped(batch_id, found.state)
 
 
-def missing_rows(person: Actor, one: BatchSummary, found: tuple[Upload, str] | None) -> None:
+def missing_rows(person: Actor, one: BatchSummary, found: tuple[Upload, Exception] | None) -> None:
     """Why rows of the file are not in, and the way on: a button where this process has the file."""
     if found is None and one.progress.rows_missing is None:
         return
     code = one.progress.rows_missing or ""
-    why = found[1] if found else f"{error_words(code).capitalize()}. {_way_on(one)}"
+    why = _refusal_words(found[1]) if found else f"{error_words(code).capitalize()}. {_way_on(one)}"
     lost = code == NOBODY and not found  # what took it in is not known to live
     end = "If nobody has the file any more, cancel the upload." if lost else "The file is kept."
     others = "wait until the upload goes on" if one.progress.state in STOPPED else "are screened"
@@ -174,6 +175,13 @@ def missing_rows(person: Actor, one: BatchSummary, found: tuple[Upload, str] | N
     ):
         intake_runs().start(found[0])
         st.rerun()
+
+
+def _refusal_words(error: Exception) -> str:
+    """A refusal is written for people; of anything else only its kind is told, for it may quote a text."""
+    if isinstance(error, FileRefused):
+        return str(error)
+    return f"{error_words('internal_error').capitalize()} ({type(error).__name__})."
 
 
 def _way_on(one: BatchSummary) -> str:

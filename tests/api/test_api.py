@@ -68,7 +68,7 @@ class Site:
     def intake(self) -> Intake:
         """That of another process."""
         made = Intake(db=self.db, settings=self.settings, clock=lambda: self.now)
-        made.folder.mkdir(parents=True, exist_ok=True)
+        made.runs.folder.mkdir(parents=True, exist_ok=True)
         return made
 
     def made(self, *scopes: Scope, per_minute: int = 100, webhook: str | None = None) -> Made:
@@ -152,6 +152,10 @@ def test_a_text_is_taken_once_under_its_key_and_another_text_under_it_is_refused
     assert site.get(other, f"texts/{first['id']}")[0] == 404
     found = site.found(made, first["id"])
     assert (found["state"], found["external_id"], found["label"]) == ("pending", "msg 7", None)
+    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
+    site.taken(made, "talk", messages=[*turns, {"role": "user", "content": "I cannot go on."}])
+    (talk,) = site.db.values(select(cases.c.turns).where(cases.c.turns.is_not(None)))
+    assert [turn["judged"] for turn in talk["turns"]] == [False, False, True]
 
 
 def test_an_erased_text_leaves_no_key_and_is_still_the_same_text_under_it(site: Site) -> None:
@@ -165,12 +169,6 @@ def test_an_erased_text_leaves_no_key_and_is_still_the_same_text_under_it(site: 
     assert not [row for row in held if key in row]
     assert site.submit(made, key) == (200, {"id": case_id, "state": "pending"})
     assert site.submit(made, key, text="Another text.")[0] == 409 and site.count(cases) == 2
-
-
-def test_a_conversation_is_a_case_with_its_turns(site: Site) -> None:
-    turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
-    site.taken(site.made(), "k", messages=[*turns, {"role": "user", "content": "I cannot go on."}])
-    assert [turn["judged"] for turn in site.db.row(select(cases)).turns["turns"]] == [False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +221,7 @@ def test_a_token_that_is_revoked_mid_request_stores_nothing(site: Site, monkeypa
 
     monkeypatch.setattr(program_texts, "hand_in", revoked_just_before)
     assert site.submit(made, "k")[0] == 401 and site.count(cases) == 0
-    path = site.intake.folder / ("a" * 32)
+    path = site.intake.runs.folder / ("a" * 32)
     path.write_bytes(b"id,text\n1,a quiet day\n")
     with pytest.raises(UnknownToken):
         site.intake.begin(made.program, "f", path, "a.csv", FileMapping(), Reach.READ)
@@ -421,20 +419,19 @@ def test_the_results_of_a_file_tell_what_people_accepted_as_those_of_a_text_do(s
     assert site.results(made, batch_id) == [("safe", "unsafe", "people"), by_agents, _PENDING]
 
 
-def test_a_body_that_is_too_long_or_of_unknown_length_is_not_read(site: Site) -> None:
-    made = site.made()
-    assert site.submit(made, "k", text="x" * 2_100_000)[0] == 413
-    assert site.post(made, "k", content=iter([b"{}"])).status_code == 413
-
-
-def test_what_there_is_not_is_an_error_in_json(site: Site) -> None:
-    answer = site.client.get("/api/v1/openapi.json")
+def test_what_there_is_not_and_what_cannot_be_read_is_an_error_in_json(site: Site) -> None:
+    made, answer = site.made(), site.client.get("/api/v1/openapi.json")
     assert "/api/v1/batches/{batch_id}/results" in answer.json()["paths"]
     assert answer.headers["cache-control"] == "no-store"
-    headers = {"Authorization": f"Bearer {site.made().token}"}
+    headers = {"Authorization": f"Bearer {made.token}"}
     for way, path, status in (("GET", "nothing", 404), ("DELETE", "texts", 405)):
         unknown = site.client.request(way, f"/api/v1/{path}", headers=headers)
         assert (unknown.status_code, list(unknown.json())) == (status, ["error"])
+    assert site.submit(made, "k", text="x" * 2_100_000)[0] == 413
+    assert site.post(made, "k", content=iter([b"{}"])).status_code == 413, "of unknown length"
+    write(site.db, text("ALTER TABLE program_texts RENAME TO program_texts_away"))
+    status, said = site.submit(made, "k1")
+    assert status == 500 and said["error"].startswith("a fault of the program")
 
 
 def test_while_the_database_is_away_a_text_is_refused_for_now_and_taken_once_it_is_back(
@@ -450,14 +447,21 @@ def test_while_the_database_is_away_a_text_is_refused_for_now_and_taken_once_it_
     site.close()
 
 
+def occupied(intake: Intake) -> threading.Event:
+    """Another file is being taken in until this is set."""
+    done = threading.Event()
+    intake.runs._last = threading.Thread(target=done.wait, daemon=True)
+    intake.runs._last.start()
+    return done
+
+
 def test_a_file_that_cannot_be_read_to_its_end_is_said_and_goes_on_under_its_key(site: Site) -> None:
-    made, intake, done = site.made(), site.intake, threading.Event()
+    made, intake = site.made(), site.intake
     rows = b"id,text\n" + b"".join(b"%d,a quiet day by the river\n" % row for row in range(300))
-    first, again = (intake.folder / name for name in ("a" * 32, "b" * 32))
+    first, again = (intake.runs.folder / name for name in ("a" * 32, "b" * 32))
     for path in (first, again):
         path.write_bytes(rows)
-    intake._last = threading.Thread(target=done.wait)  # another file is being taken in
-    intake._last.start()
+    done = occupied(intake)
     batch_id = intake.begin(made.program, "f1", first, "a.csv", FileMapping(), Reach.READ)
     first.write_bytes(rows + b'300,"a quote that is never closed\n')
     done.set()
@@ -466,22 +470,21 @@ def test_a_file_that_cannot_be_read_to_its_end_is_said_and_goes_on_under_its_key
     wait_for(lambda: not again.exists(), 30)
     found = site.ended(made, batch_id)
     assert (found["state"], found["rows_in"]) == ("running", 300)
-    intake.resume()  # as the next start does: what is left of the first is put away
+    intake.runs.resume()  # as the next start does: what is left of the first is put away
 
 
 def test_a_file_goes_on_in_the_next_process(site: Site) -> None:
     """The one before was killed over it."""
-    made, killed, path = site.made(), site.intake, site.intake.folder / ("a" * 32)
+    made, killed, path = site.made(), site.intake, site.intake.runs.folder / ("a" * 32)
     lines = (f"p{row},a quiet day by the river,{('quiet', 'grave')[row % 2]}" for row in range(300))
     path.write_text("\n".join(("id,text,label", *lines)))
     labels = {"quiet": Label.SAFE, "grave": Label.UNSAFE}
     mapping = FileMapping(columns=ColumnMapping(text="text", id="id", label="label"), labels=labels)
-    killed._last = threading.Thread(target=threading.Event().wait, daemon=True)
-    killed._last.start()
+    occupied(killed)
     batch_id = killed.begin(made.program, "f1", path, "a.csv", mapping, Reach.READ)
     rows = read_table(path, "a.csv", mapping=mapping.columns).with_labels(labels).rows(receiver(site.settings))
     add_rows(site.db, batch_id, islice(rows, 120), NOW)
-    site.intake.resume()
+    site.intake.runs.resume()
     wait_for(lambda: not path.exists(), 30)
     found = dict(map(tuple, site.db.rows(select(cases.c.reference, func.count()).group_by(cases.c.reference))))
     assert found == {"safe": 150, "unsafe": 150} and site.ended(made, batch_id)["rows_in"] == 300
@@ -497,13 +500,7 @@ async def test_of_a_file_that_breaks_off_nothing_stays(site: Site, broken: BaseE
 
     with pytest.raises(type(broken) if broken else Refused):
         await site.intake.receive(body(), 100)
-    assert list(site.intake.folder.iterdir()) == []
-
-
-def test_a_fault_of_the_program_is_answered_in_json(site: Site) -> None:
-    write(site.db, text("ALTER TABLE program_texts RENAME TO program_texts_away"))
-    status, said = site.submit(site.made(), "k1")
-    assert status == 500 and said["error"].startswith("a fault of the program")
+    assert list(site.intake.runs.folder.iterdir()) == []
 
 
 # Connections.
@@ -559,9 +556,6 @@ LAST = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nA: b", WHOLE + b"GET / HT"])
 async def test_a_request_that_is_never_whole_is_hung_up_on(port, sent):
     assert (await rest_of(await say(port, sent))).count(b"200 OK") == sent.count(b"\r\n\r\n")
-
-
-async def test_a_head_that_never_ends_is_refused(port):
     assert b"400" in await rest_of(await say(port, b"GET / HTTP/1.1\r\nA: " + b"b" * 2 * LARGEST_HEAD))
 
 

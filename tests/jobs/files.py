@@ -12,7 +12,6 @@ from jobs.agents import Agents
 from jobs.intake import BatchRequest, fill_batch, open_batch
 from jobs.process import system_clock
 from jobs.uploads import Upload
-from pages.batches.intake_runs import IntakeRuns
 from screening.datasets.reader import read_table
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
@@ -69,7 +68,12 @@ def take_in(chosen: Settings) -> None:
     """What the app does at its start: goes on with the files that an earlier process left. The process ends, with 1
     where a file is left.
     """
-    runs = IntakeRuns(Database(chosen.database_url), chosen)
+    runs = runs_of(Database(chosen.database_url), chosen)
     runs.resume()
     runs.wait()
-    sys.exit(1 if list(uploads.unfinished_uploads(chosen.data_directory / uploads.BY_PEOPLE)) else 0)
+    sys.exit(1 if list(uploads.unfinished_uploads(runs.folder)) else 0)
+
+
+def runs_of(db: Database, chosen: Settings) -> uploads.IntakeRuns:
+    """As the app has them."""
+    return uploads.IntakeRuns(db, chosen, chosen.data_directory / uploads.BY_PEOPLE, system_clock)

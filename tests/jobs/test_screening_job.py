@@ -22,7 +22,6 @@ from jobs.intake import configuration, receiver
 from jobs.process import LASTS_S, LOST, Patience, system_clock
 from jobs.runner import LocalRunner, only_worker
 from jobs.screening_job import MOST_STARTS
-from pages.batches.intake_runs import IntakeRuns
 from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
@@ -335,7 +334,7 @@ def test_an_upload_is_taken_in_whatever_is_lost_on_the_way(
     with closing(Database(database_url)) as db:
         upload = files.hand_over(db, tmp_path / "posts.csv", chosen)
     with closing(Interrupted(database_url, repeatable=True)) as db:
-        runs = IntakeRuns(db, chosen)
+        runs = files.runs_of(db, chosen)
         runs.start(upload)
         if db.kind == "sqlite":
             with busy(database_url):
