@@ -1,6 +1,7 @@
 """Who saw, claimed, rated, exported and changed what; and whether the record of it is whole."""
 
-import json
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -68,9 +69,20 @@ def check() -> None:
         )
 
 
-def in_words(action: str) -> str:
-    """An action's code as words."""
-    return action.replace("_", " ")
+def in_words(code: str) -> str:
+    """An action's code, or the name of a detail, as words."""
+    return code.replace("_", " ")
+
+
+def details_in_words(details: Mapping[str, Any]) -> str:
+    """Each with its value, as ``before review: yes; cases: 59``."""
+    return "; ".join(f"{in_words(name)}: {_value(value)}" for name, value in details.items())
+
+
+def _value(value: str | float | list[str] | None) -> str:
+    if value is None or isinstance(value, bool):
+        return {True: "yes", False: "no", None: "none"}[value]
+    return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 st.title("Audit log")
@@ -98,7 +110,7 @@ rows = [
         "Who": people.get(event.actor, event.actor),
         "Action": in_words(event.action),
         "Case, upload or account": event.subject or "",
-        "Details": "" if not event.details else json.dumps(dict(event.details)),
+        "Details": details_in_words(event.details),
     }
     for event in listed
 ]
