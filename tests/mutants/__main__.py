@@ -45,12 +45,12 @@ LOGPROBS = "tests/models/test_logprobs.py"
 MODULES = {
     "screening/stopping/evidence.py": [f"{STOPPING}/test_rules.py", f"{STOPPING}/test_theory.py"],
     "screening/stopping/rules.py": [f"{STOPPING}/test_rules.py"],
-    "screening/stopping/certificates.py": [f"{STOPPING}/test_certificates.py"],
+    "screening/stopping/certificates.py": [f"{STOPPING}/test_theory.py"],
     "screening/stopping/operating_characteristics.py": [f"{STOPPING}/test_theory.py"],
     "screening/stopping/theory.py": [f"{STOPPING}/test_theory.py"],
     "screening/evaluation/metrics.py": [f"{EVALUATION}/test_metrics.py"],
     "screening/evaluation/agreement.py": [f"{EVALUATION}/test_agreement.py"],
-    "screening/evaluation/label_errors.py": [f"{EVALUATION}/test_label_noise.py"],
+    "screening/evaluation/label_errors.py": [f"{EVALUATION}/test_corrected.py"],
     "screening/evaluation/paired.py": [f"{EVALUATION}/test_metrics.py", f"{EVALUATION}/test_experiments.py"],
     "screening/evaluation/audit.py": [f"{EVALUATION}/test_audit.py", f"{EVALUATION}/test_estimates.py"],
     "screening/evaluation/estimates.py": [f"{EVALUATION}/test_estimates.py"],
@@ -58,7 +58,7 @@ MODULES = {
     "screening/pipeline/cost.py": [f"{PIPELINE}/test_pipeline_file.py"],
     "screening/pipeline/draws.py": [f"{PIPELINE}/test_draws.py", f"{PIPELINE}/test_engine.py", LOGPROBS],
     "screening/pipeline/engine.py": [f"{PIPELINE}/test_engine.py", LOGPROBS],
-    "screening/pipeline/config.py": [f"{PIPELINE}/test_pipeline.py", f"{PIPELINE}/test_pipeline_file.py"],
+    "screening/pipeline/config.py": [f"{PIPELINE}/test_pipeline_file.py"],
     "screening/pipeline/files.py": [f"{PIPELINE}/test_pipeline_file.py"],
     "storage/visibility.py": [
         f"{STORAGE}/test_visibility.py",

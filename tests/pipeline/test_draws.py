@@ -21,7 +21,6 @@ from screening.pipeline.draws import (
     screened_thread,
     unusable,
 )
-from screening.stopping.rules import Ended, Verdict
 from screening.text.conversation import PlacedTurn, Question, Role, Thread
 
 SAFE, UNSAFE, ESCALATE = LABELS
@@ -116,21 +115,6 @@ def test_the_model_is_shown_the_turns_there_was_room_for_with_who_speaks_and_wha
 
 def of(*shares, **unknown):
     return LabelDistribution(labels=dict(zip(LABELS, shares, strict=True)), **{"unknown": 0.0} | unknown)
-
-
-def test_a_label_is_named_where_it_leads_wherever_the_unknown_part_belongs():
-    for shares, unknown, mode in (
-        ((0.75, 0.25, 0.0), 0.0, SAFE),
-        ((0.25, 0.75, 0.0), 0.0, UNSAFE),
-        ((0.0, 0.25, 0.75), 0.0, ESCALATE),
-        ((0.5, 0.25, 0.0), 0.25, None),  # all of it could be the second's, and then they are level
-        ((0.5, 0.25, 0.125), 0.125, SAFE),
-        ((0.375, 0.375, 0.25), 0.0, None),
-        ((0.0, 0.0, 0.0), 1.0, None),
-    ):
-        told = of(*shares, unknown=unknown)
-        ended = Ended.TOO_CLOSE if mode is None else Ended.IDENTIFIED
-        assert told.mode() is mode and told.verdict() == Verdict(label=mode, ended=ended, calls=1)
 
 
 def test_each_rival_is_excluded_by_itself_and_too_much_unknown_decides_nothing():
