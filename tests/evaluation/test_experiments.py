@@ -52,12 +52,11 @@ class Counting:
     """Passes requests on and keeps which draws were asked for."""
 
     def __init__(self, live, tokens=0):
-        self.live, self.tokens, self.asked = live, tokens, []
+        self.live, self.spent, self.asked = live, Usage(input_tokens=tokens), []
 
     async def draw(self, request):
         self.asked += [(request.text.text, request.node, request.first + more) for more in range(request.count)]
-        spent = Usage(input_tokens=self.tokens)
-        return [Draw(label=draw.label, usage=spent) for draw in await self.live.draw(replace(request, bill=None))]
+        return [Draw(label=draw.label, usage=self.spent) for draw in await self.live.draw(replace(request, bill=None))]
 
 
 def recorded(distributions):
@@ -194,10 +193,8 @@ def test_no_paid_answer_is_lost_or_asked_for_twice_wherever_it_breaks_off(answer
 def test_a_recording_ends_before_it_costs_more_than_it_may():
     items, live = items_of([NEARLY_ALL_SAFE] * 40)
     book, purse = DrawBook(40), Purse(most_usd=1.0, per_call=0.005)
-    sampler = Counting(live, tokens=10)
-    _, failed = asyncio.run(
-        record_draws(items, OURS, book, sampler, price=lambda _usage: 0.01, purse=purse, concurrency=4)
-    )
+    paid = {"price": lambda _usage: 0.01, "purse": purse, "concurrency": 4}
+    _, failed = asyncio.run(record_draws(items, OURS, book, Counting(live, tokens=10), **paid))
     assert failed.keys() == {"max_usd"} and 0.7 < purse.spent_usd <= 1.0 + 1e-9
     assert purse.spent_usd == pytest.approx(0.01 * book.draws)
 
@@ -212,11 +209,11 @@ def _result(name, calls, right, wrong, escalated):
 def test_the_front_is_of_all_texts_and_never_goes_down():
     """Who decides a tenth well is beaten by who decides all nearly as well; of two that do the same the first stays."""
     every = [
-        _result("few", calls=9, right=20, wrong=0, escalated=180),  # 10% of all
-        _result("all", calls=10, right=190, wrong=10, escalated=0),  # 95%
-        _result("twin", calls=10, right=190, wrong=0, escalated=10),
-        _result("beaten", calls=12, right=180, wrong=0, escalated=20),
-        _result("dear", calls=70, right=191, wrong=9, escalated=0),
+        _result("few", 9, 20, 0, 180),  # 10% of all
+        _result("all", 10, 190, 10, 0),  # 95%
+        _result("twin", 10, 190, 0, 10),
+        _result("beaten", 12, 180, 0, 20),
+        _result("dear", 70, 191, 9, 0),
     ]
     for order in (every, every[::-1]):
         kept = frontier(order)

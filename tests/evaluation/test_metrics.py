@@ -54,14 +54,6 @@ def test_the_papers_rows_follow_from_their_counts(row):
     assert metrics.escalation_rate.value == pytest.approx(float(escalated), abs=0.001)
 
 
-def test_wilson_stays_inside_zero_and_one():
-    for n in range(1, 200):
-        low, high = wilson(0, n)
-        assert low == 0.0 and 0 < high < 1
-        low, high = wilson(n, n)
-        assert 0 < low < 1 and high == 1.0
-
-
 S, U, E = Label.SAFE, Label.UNSAFE, Label.ESCALATE
 TO_SAFE, TO_UNSAFE, TO_HUMAN = Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW
 
@@ -79,6 +71,9 @@ def test_worst_and_best_case_count_each_escalation_as_error_and_as_right():
 
 
 def test_no_cases_are_undefined_not_zero_and_what_does_not_fit_is_refused():
+    for n in range(1, 200):
+        (none, high), (low, all_of_them) = wilson(0, n), wilson(n, n)
+        assert none == 0.0 < high < 1.0 == all_of_them > low > 0
     metrics = measure([], [], calls=[], tokens=[])
     assert metrics.escalation_rate.value is None and metrics.mean_calls is None
     with pytest.raises(ValueError, match="not a proportion"):
@@ -142,13 +137,10 @@ def test_limits_with_unsettled_cases_hold_whatever_becomes_of_them(cases, ends):
 # --- paired differences
 
 
-def test_mcnemar_is_the_binomial_of_the_pairs_that_part():
+def test_mcnemar_is_the_binomial_of_the_pairs_that_part_and_without_pairs_there_is_no_figure():
     # 3 of 10 either way: 2·(1 + 10 + 45 + 120)/1024
     assert exact_mcnemar(3, 7) == exact_mcnemar(7, 3) == pytest.approx(352 / 1024)
     assert exact_mcnemar(5, 5) == 1.0
-
-
-def test_without_pairs_there_is_no_figure_and_lengths_must_agree():
     for found in (paired_rates([], []), paired_amounts([], [], (-1, 1))):
         assert (found.n, found.value, found.low) == (0, None, None)
     with pytest.raises(ValueError, match="one figure for each case"):
@@ -183,8 +175,6 @@ def test_amounts_follow_their_confidence_and_a_sorted_file_does_no_harm():
     turned = paired_amounts(first, np.zeros(300), (-300, 300))
     assert (turned.low, turned.high) == pytest.approx((-found.high, -found.low), abs=1)
 
-
-def test_amounts_that_cannot_differ_do_not_and_without_bounds_there_is_no_interval():
     exact = paired_amounts([2, 2], [2, 2], (0, 0))
     assert (exact.low, exact.high) == (0, 0)
     unknown = paired_amounts([0.5] * 12, [0.7] * 12, None)
