@@ -102,16 +102,13 @@ class AuditCase:
 
     @property
     def waiting(self) -> bool:
-        """Whether a first review that is due has not been given."""
         return self.selected and not (self.read or self.unclear or self.read_again or self.unreadable)
 
     @property
     def lost(self) -> bool:
-        """Whether a blind review was due and can no longer be given."""
         return self.selected and self.unreadable
 
     def with_first_review_only(self) -> "AuditCase":
-        """The same with the first reviewer's word alone."""
         return replace(self, by_several=False, settled=None, disputed=False)
 
 
@@ -147,7 +144,6 @@ class Stratum:
 
     @property
     def waiting(self) -> int:
-        """First reviews still due."""
         return self.selected - self.read - self.inconclusive - self.read_again - self.lost
 
     def if_unsettled_were(self, label: Label) -> "Stratum":
@@ -270,7 +266,6 @@ class Guarantee:
 
     @property
     def standing(self) -> Standing:
-        """Where the plan stands now."""
         if self.missed > self.allowed_misses:
             return Standing.FAILED
         at_worst = self.missed + self.inconclusive_safe + self.lost_safe
@@ -381,7 +376,6 @@ def model_words(configuration: Mapping[str, Any]) -> str:
 
 
 def prompt_version(configuration: Mapping[str, Any]) -> str:
-    """The hash of the prompts, or of the simulated agents' lexicon."""
     sampler = configuration.get("sampler", {})
     return str(sampler.get("prompts") or sampler.get("lexicon") or "none")
 

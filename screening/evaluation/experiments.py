@@ -267,6 +267,5 @@ def consistent_misses(references: Codes, outcomes: Sequence[Codes]) -> Integers:
 
 
 def deciding(outcomes: Sequence[Codes]) -> int:
-    """How many of the conditions decide any case."""
     decided = [OUTCOMES.index(outcome) for outcome in (Outcome.SAFE, Outcome.UNSAFE)]
     return sum(bool(np.isin(each, decided).any()) for each in outcomes)

@@ -26,8 +26,6 @@ Counts = NDArray[np.integer]
 
 
 class Ranking(StrEnum):
-    """What the review order goes by."""
-
     EVIDENCE = "evidence"
     CONFIDENT_LEARNING = "confident learning"
 
@@ -68,7 +66,6 @@ class ReviewOrder:
     left_out: int
 
     def at(self, place: int) -> PossibleError:
-        """One place, with its reason in words."""
         case, side = int(self.cases[place]), int(self.references[place])
         suggested = _SIDES[1 - side]
         column = LABELS.index(suggested)

@@ -55,24 +55,20 @@ class Proportion:
 
     @property
     def value(self) -> float | None:
-        """The share, between 0 and 1."""
         return self.numerator / self.denominator if self.denominator and not self.unsettled else None
 
     @property
     def low(self) -> float | None:
-        """Lower end of the interval."""
         bounds = wilson(self.numerator, self.denominator + self.unsettled)
         return bounds[0] if bounds else None
 
     @property
     def high(self) -> float | None:
-        """Upper end of the interval."""
         bounds = wilson(self.numerator + self.unsettled, self.denominator + self.unsettled)
         return bounds[1] if bounds else None
 
     @property
     def plain(self) -> dict[str, float | int | None]:
-        """As data, for files and notebooks."""
         limits = {"value": self.value, "low": self.low, "high": self.high}
         return limits | {"numerator": self.numerator, "denominator": self.denominator}
 

@@ -163,7 +163,6 @@ class Drift:
 
     @property
     def moved(self) -> bool:
-        """Whether it was ever reached."""
         return self.most >= self.threshold
 
 
@@ -252,7 +251,6 @@ class Rise:
 
     @property
     def found(self) -> bool:
-        """Whether it is a finding."""
         return self.p <= self.level
 
 

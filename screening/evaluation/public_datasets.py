@@ -54,8 +54,6 @@ class LabelOf(StrEnum):
 
 
 class Screened(StrEnum):
-    """What is screened."""
-
     BOTH = "prompt and response"
     PROMPT = "prompt"
     RESPONSE = "response"
@@ -301,7 +299,6 @@ def _count_names(names: Mapping[str, int]) -> str:
 
 
 def announcement(data: EvaluationData) -> Iterator[str]:
-    """What a reader of the figures should know of how the data set came about."""
     for name, rows in data.steps:
         yield f"{rows:>8,}  {name}"
     if data.left_out:

@@ -60,7 +60,6 @@ class NodeDraws:
 
     @classmethod
     def of(cls, draws: Sequence[Draw], price: Price | None = None) -> "NodeDraws":
-        """These draws, with their tokens and what they cost at this price."""
         usage = reduce(lambda total, draw: total + draw.usage, draws, Usage())
         spent = usage.input_tokens + usage.output_tokens
         return cls(codes=encode_draws(draws), tokens=spent or None, cost_usd=price(usage) if price else None)
@@ -93,12 +92,10 @@ class DrawBook:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The nodes that have been asked, in the order of their names."""
         return tuple(sorted({node for _, node in self.nodes}))
 
     @property
     def draws(self) -> int:
-        """Draws recorded in all."""
         return sum(len(each.codes) for each in self.nodes.values())
 
     def record(self, cases: Sequence[int] | None = None) -> Record:
@@ -147,7 +144,6 @@ class Purse:
         self._under_way += calls
 
     def end(self, calls: int) -> None:
-        """A draw batch is over."""
         self._under_way -= calls
 
     def pay(self, cost_usd: float | None) -> None:

@@ -31,7 +31,6 @@ class NodeRecord:
 
     @property
     def lengths(self) -> Integers:
-        """How many draws of each case were recorded."""
         return self.sizes[self.of]
 
 
@@ -116,17 +115,14 @@ class Replay:
 
     @property
     def settled(self) -> NDArray[np.bool_]:
-        """Which cases have an outcome."""
         return np.asarray(self.outcome != NONE)
 
     @property
     def unsettled(self) -> int:
-        """How many cases need more draws than were recorded."""
         return int((~self.settled).sum())
 
     @property
     def total_calls(self) -> Integers:
-        """Calls of each case over all its nodes."""
         return np.asarray(self.calls.sum(axis=0))
 
     def outcomes(self) -> list[Outcome | None]:

@@ -159,7 +159,6 @@ def escape_latex(text: str) -> str:
 
 
 def text_table(table: ResultsTable) -> Iterator[str]:
-    """The table as lines for a terminal."""
     yield f"{table.title}. Reference labels: {table.provenance}."
     subset = [f"FNR of {table.subset_name}"] if table.subset_name else []
     rates = ["accuracy", "FPR", "FNR", *subset, "escalated"]

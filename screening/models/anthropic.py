@@ -28,7 +28,6 @@ class Messages:
         self._client = client_for(settings, largest=LARGEST_BODY, timeout_s=longest)
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await self._client.close()
 
     async def post(self, asked: Mapping[str, object], attempt: int) -> Response:

@@ -44,7 +44,6 @@ class SimulatedSampler:
         self._kind_of = lru_cache(maxsize=_TEXTS_KEPT)(lambda text: reader.kind(text_to_score(text)))
 
     def describe(self) -> dict[str, str | int]:
-        """What is stored with a screening to say where its draws came from."""
         return {"sampler": "simulated", "seed": self._seed, "lexicon": self._lexicon.digest}
 
     def evidence(self, text: ScreenedText) -> str:
@@ -117,7 +116,6 @@ def _stream(seed: int, request: DrawRequest) -> bytes:
 
 
 def _uniform(stream: bytes, number: int) -> float:
-    """Number ``number`` of the stream, in [0, 1)."""
     digest = hashlib.blake2b(number.to_bytes(8, "big"), key=stream, digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) / (1 << 53)
 
@@ -156,9 +154,7 @@ class KnownSampler(SimulatedSampler):
         }
 
     def describe(self) -> dict[str, str | int]:
-        """What is stored to say where draws came from."""
         return {"sampler": "known distributions", "seed": self._seed}
 
     def shares(self, node: str, text: ScreenedText) -> Distribution:
-        """The distribution given for the text."""
         return self._given[text]

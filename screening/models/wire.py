@@ -144,7 +144,6 @@ class SeenIds:
     _prove_nothing: bool = False
 
     def remember(self, reply_id: str, reply: Mapping[str, Any] | None = None) -> None:
-        """Take the id as seen."""
         self._ids[reply_id] = b"" if self.unique else _digest(reply)
         if len(self._ids) > _IDS_KEPT:
             self._ids.popitem(last=False)
@@ -179,7 +178,6 @@ class Expected:
 
 
 def message_draw(reply: Mapping[str, Any], expected: Expected) -> Draw:
-    """The draw that a reply of the Messages API makes."""
     usage = message_usage(reply.get("usage"))
     if reply.get("type") != "message" or reply.get("role") != "assistant":
         return unusable(Answer.MISSHAPEN, usage=usage)
@@ -192,7 +190,6 @@ def message_draw(reply: Mapping[str, Any], expected: Expected) -> Draw:
 
 
 def completion_draw(reply: Mapping[str, Any], expected: Expected) -> Draw:
-    """The draw that a reply of an OpenAI-compatible chat completion makes."""
     usage = completion_usage(reply.get("usage"))
     choice = completion_choice(reply)
     if choice is None:

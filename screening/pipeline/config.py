@@ -102,7 +102,6 @@ class NodeConfig(_Data):
 
     @property
     def agent(self) -> NodeAgent:
-        """Who answers for this node."""
         return NodeAgent(**{name: getattr(self, name) for name in OF_THE_AGENT})
 
     def target(self, label: Label | None) -> str:

@@ -336,7 +336,6 @@ class LabelDistribution:
 
     @property
     def gap(self) -> float:
-        """The most probable label's lead over the second."""
         first, second, _ = sorted(self.labels.values(), reverse=True)
         return first - second
 

@@ -93,7 +93,6 @@ class NodeRun:
 
     @property
     def usage(self) -> Usage:
-        """Tokens of all its calls."""
         asked = Usage() if self.distribution is None else self.distribution.usage
         return reduce(lambda total, draw: total + draw.usage, self.draws, asked)
 
@@ -130,7 +129,6 @@ class Screening:
 
     @property
     def calls(self) -> int:
-        """All calls of all its nodes."""
         return sum(run.calls for run in self.runs)
 
 
@@ -313,7 +311,6 @@ MOST_UNUSABLE = 12
 
 
 def unusable_draws(draws: Sequence[Draw]) -> int:
-    """How many of the answers were no label."""
     return sum(draw.answer is not Answer.LABEL for draw in draws)
 
 

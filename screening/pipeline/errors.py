@@ -8,8 +8,6 @@ from screening.pipeline.draws import TOO_LONG
 
 
 class Whose(StrEnum):
-    """What an error says something of."""
-
     MODEL = "model"  # the model, its service, or how it is asked: other texts fail alike
     TEXT = "text"  # this text alone
     SITE = "site"  # the program, its database or what a person decided: nothing of the model

@@ -132,7 +132,6 @@ class PromptSet:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The names of the nodes that have a prompt."""
         return tuple(sorted(self.files.keys() - _PARTS))
 
     def system(self, node: str, variant: str = "main", agent: NodeAgent | None = None) -> str:

@@ -260,7 +260,6 @@ class Certificate(BaseModel):
 
     @property
     def contract(self) -> Contract:
-        """What it certifies."""
         return Contract(any_wrong=self.any_wrong, pairs=self.pairs)
 
     def recompute(self) -> "WorstErrors":
@@ -316,12 +315,10 @@ class CertifiedMixture(Pairwise):
         return self
 
     def level(self, said: Label, mode: Label) -> float:
-        """The certificate's evidence level of this pair."""
         return dict(self.certificate.levels).get((said, mode), self.certificate.level)
 
     @property
     def contract(self) -> Contract:
-        """The certificate's."""
         return self.certificate.contract
 
 
@@ -332,7 +329,6 @@ def find(contract: Contract, budget: int) -> Certificate | None:
 
 
 def pooled(level: float, levels: PairLevels) -> PairwiseMixture:
-    """The rule at these evidence levels."""
     return PairwiseMixture(default_error=level, errors=levels, stop_for_futility=False)
 
 

@@ -237,7 +237,6 @@ class CountRule(StoppingRule):
         """The label named at these counts, of shape (K, …), or `NONE`; the result has shape (…)."""
 
     def stops(self, draws: Draws) -> tuple[Integers, Integers]:
-        """The first count at which a label is named."""
         considered = draws[:, : self.budget]
         counts = np.stack([np.cumsum(considered == arm, axis=1, dtype=np.int64) for arm in range(K)])
         return first_named(self.named(counts), self.budget)
@@ -394,11 +393,9 @@ class SuccessiveElimination(StoppingRule):
 
     @property
     def contract(self) -> Contract:
-        """``delta`` for all wrong labels together."""
         return Contract(any_wrong=self.delta)
 
     def stops(self, draws: Draws) -> tuple[Integers, Integers]:
-        """The label that all others were dropped for."""
         _, _, active, at = self._rounds(draws)
         left = active.sum(axis=1)
         label = np.where(left == 1, active.argmax(axis=1), NONE)
@@ -549,7 +546,6 @@ def _hopeful(rule: StoppingRule, draws: Draws, at: Integers) -> NDArray[np.bool_
 
 
 def label_numbers(labels: Iterable[Label]) -> Draws:
-    """One sequence of draws from its labels."""
     return np.fromiter((_NUMBERS[label] for label in labels), dtype=np.uint8)
 
 
@@ -557,7 +553,6 @@ _NUMBERS = {label: number for number, label in enumerate(LABELS)}
 
 
 def count_labels(draws: Draws) -> list[int]:
-    """How often each label was drawn in one sequence, in the order of `LABELS`."""
     counts: list[int] = np.bincount(draws, minlength=K).tolist()
     return counts
 
