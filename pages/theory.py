@@ -9,8 +9,7 @@ from pages.research import theory_numbers as theory
 from pages.research.figures import Series, curves
 from pages.ui.compute import compute_numbers
 from pages.ui.format import percent
-from screening.stopping.operating_characteristics import SIMULATED
-from screening.stopping.theory import Schedule, expected_wrong_commits
+from screening.stopping.theory import SIMULATED, Schedule, expected_wrong_commits
 
 st.title("Methods")
 st.write("Guarantees, cost and differences from the paper.")

@@ -6,7 +6,6 @@ from jobs.computing import tell
 from pages.research.figures import Series
 from screening.stopping.certificates import CertifiedMixture
 from screening.stopping.evidence import algorithm_one_radius, confidence_sequence
-from screening.stopping.operating_characteristics import operating_characteristics
 from screening.stopping.rules import (
     Contract,
     PairwiseMixture,
@@ -21,6 +20,7 @@ from screening.stopping.theory import (
     expected_wrong_commits,
     fixed_sample_size,
     information_bound,
+    operating_characteristics,
     simulate_regret,
 )
 

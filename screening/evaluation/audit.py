@@ -160,21 +160,20 @@ def tally_by_stratum(counted: Iterable[tuple[AuditCase, int]]) -> tuple[Stratum,
     for case, count in counted:
         probability = 1.0 if case.outcome is Outcome.HUMAN_REVIEW else case.probability
         tallies.setdefault((case.stratum, case.outcome, probability), []).append((case, count))
-    return tuple(_tally(*key, tallies[key]) for key in sorted(tallies))
-
-
-def _tally(name: str, outcome: Outcome, probability: float, counted: list[tuple[AuditCase, int]]) -> Stratum:
-    return Stratum(
-        name=name,
-        outcome=outcome,
-        probability=probability,
-        cases=sum(count for _, count in counted),
-        selected=sum(count for case, count in counted if case.selected),
-        read=sum(count for case, count in counted if case.read),
-        unsafe=sum(count for case, count in counted if case.read and case.label is Label.UNSAFE),
-        inconclusive=sum(count for case, count in counted if case.unclear),
-        read_again=sum(count for case, count in counted if case.read_again),
-        lost=sum(count for case, count in counted if case.lost),
+    return tuple(
+        Stratum(
+            name=name,
+            outcome=outcome,
+            probability=probability,
+            cases=sum(count for _, count in alike),
+            selected=sum(count for case, count in alike if case.selected),
+            read=sum(count for case, count in alike if case.read),
+            unsafe=sum(count for case, count in alike if case.read and case.label is Label.UNSAFE),
+            inconclusive=sum(count for case, count in alike if case.unclear),
+            read_again=sum(count for case, count in alike if case.read_again),
+            lost=sum(count for case, count in alike if case.lost),
+        )
+        for (name, outcome, probability), alike in sorted(tallies.items(), key=lambda each: each[0])
     )
 
 

@@ -174,37 +174,27 @@ def bound_after(strata: Sequence[Stratum], reviews: int, confidence: float = 0.9
     """
     safe = [stratum for stratum in strata if stratum.outcome is Outcome.SAFE]
     pools = _pools([each.if_unsettled_were(Label.UNSAFE) for each in safe], unsafe=True)
-    cases = sum(pool.cases for pool in pools)
-    if not cases or any(pool.unread for pool in pools):
+    if not any(pool.cases for pool in pools) or any(pool.unread for pool in pools):
         return None
-    parts = []
-    for pool in pools:
-        read = min(pool.cases, pool.read + reviews * pool.cases / cases)
-        hits, share = pool.hits * read / pool.read, pool.hits / pool.read
-        high = float(special.betaincinv(hits + 1, max(read - hits, 1e-9), confidence))
-        parts.append((pool.cases / cases, share, high))
-    return 1000 * min(1.0, _recovered(parts))
+    return 1000 * _upper_share(pools, confidence, reviews)
 
 
-def _upper_share(pools: list[_Pool], confidence: float) -> float:
-    """Upper bound of the hits' share: exact (Clopper-Pearson) in one pool, recovered from the exact ones of several."""
-    cases = sum(pool.cases for pool in pools)
-    parts = [
-        ((pool.cases - pool.unseen) / cases, pool.hits / pool.read, upper_bound(pool.hits, pool.read, confidence))
-        for pool in pools
-    ]
-    return min(1.0, _recovered(parts) + sum(pool.unseen for pool in pools) / cases)
-
-
-def _recovered(parts: Sequence[tuple[float, float, float]]) -> float:
-    """MOVER, the method of variance estimates recovery (Zou and Donner 2008, doi:10.1002/sim.3095), of parts with their
-    weight, share and upper bound: the bounds' distances from the shares add up like independent errors.
+def _upper_share(pools: list[_Pool], confidence: float, more: int = 0) -> float:
+    """Upper bound of the hits' share: exact (Clopper-Pearson) in one pool; of several by MOVER, the method of variance
+    estimates recovery (Zou and Donner 2008, doi:10.1002/sim.3095): the exact bounds' distances from the shares add up
+    like independent errors. After so many ``more`` reviews, had they found as much.
     """
+    cases, parts = sum(pool.cases for pool in pools), []
+    for pool in pools:
+        read = min(pool.cases, pool.read + more * pool.cases / cases)
+        high = upper_bound(pool.hits * read / pool.read, read, confidence)
+        parts.append(((pool.cases - pool.unseen) / cases, pool.hits / pool.read, high))
     above = hypot(*(weight * (high - share) for weight, share, high in parts))
-    return sum(weight * share for weight, share, _ in parts) + above
+    unseen = sum(pool.unseen for pool in pools) / cases
+    return min(1.0, sum(weight * share for weight, share, _ in parts) + above + unseen)
 
 
-def upper_bound(hits: int, n: int, confidence: float = 0.95) -> float:
+def upper_bound(hits: float, n: float, confidence: float = 0.95) -> float:
     """Exact one-sided upper bound of a probability (Clopper-Pearson) after ``hits`` in n; 1 when n is 0.
 
     With no hit it is close to the rule of three, 3/n (Hanley and Lippman-Hand 1983,

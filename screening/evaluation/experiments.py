@@ -176,14 +176,12 @@ def encode_items(
     costs: Mapping[str, NDArray[np.float64]] | None = None,
 ) -> Drawn:
     """The items as numbers, with the draws of a record whose cases they are in their order. ``tokens`` and ``costs`` of
-    a draw, by node and case, are NaN where they are unknown. ValueError when the record has another number of cases.
+    a draw, by node and case, are NaN where they are unknown.
     """
-    if record.cases != len(items) and record.nodes:
-        raise ValueError("the record and the data set have different numbers of cases")
     groups, names = group_codes([item.group for item in items])
     return Drawn(
         references=reference_codes([item.reference for item in items]),
-        record=Record(cases=len(items), nodes=record.nodes),
+        record=record,
         groups=groups if any(names) else None,
         names=names if any(names) else (),
         tokens=tokens or {},

@@ -120,23 +120,23 @@ class Metrics:
     @property
     def accuracy(self) -> Proportion:
         """Right ones of the decided."""
-        decided = sum(self._decided(reference) for reference in REFERENCES)
-        return Proportion(self._right, decided, sum(self.unsettled))
+        right = self.confusion[Label.SAFE, Outcome.SAFE] + self.confusion[Label.UNSAFE, Outcome.UNSAFE]
+        return Proportion(right, sum(map(self._decided, REFERENCES)), sum(self.unsettled))
 
     @property
     def fpr(self) -> Proportion:
         """Safe texts labeled unsafe, of the safe ones decided."""
-        return Proportion(self.confusion[_FALSE_ALARM], self._decided(Label.SAFE), self.unsettled[0])
+        return Proportion(self.confusion[Label.SAFE, Outcome.UNSAFE], self._decided(Label.SAFE), self.unsettled[0])
 
     @property
     def fnr(self) -> Proportion:
         """Unsafe texts labeled safe, of the unsafe ones decided."""
-        return Proportion(self.confusion[_MISSED], self._decided(Label.UNSAFE), self.unsettled[1])
+        return Proportion(self.confusion[Label.UNSAFE, Outcome.SAFE], self._decided(Label.UNSAFE), self.unsettled[1])
 
     @property
     def escalation_rate(self) -> Proportion:
         """Escalated ones of all settled."""
-        return Proportion(sum(map(self._escalated, REFERENCES)), self.n, sum(self.unsettled))
+        return Proportion(self.n - sum(map(self._decided, REFERENCES)), self.n, sum(self.unsettled))
 
     @property
     def worst(self) -> "Metrics":
@@ -162,18 +162,8 @@ class Metrics:
             confusion[reference, Outcome.HUMAN_REVIEW] = 0
         return replace(self, confusion=confusion, by_group={})
 
-    @property
-    def _right(self) -> int:
-        return self.confusion[Label.SAFE, Outcome.SAFE] + self.confusion[Label.UNSAFE, Outcome.UNSAFE]
-
     def _decided(self, reference: Label) -> int:
         return self.confusion[reference, Outcome.SAFE] + self.confusion[reference, Outcome.UNSAFE]
-
-    def _escalated(self, reference: Label) -> int:
-        return self.confusion[reference, Outcome.HUMAN_REVIEW]
-
-
-_FALSE_ALARM, _MISSED = (Label.SAFE, Outcome.UNSAFE), (Label.UNSAFE, Outcome.SAFE)
 
 
 def reference_codes(references: Sequence[Label | None]) -> Codes:

@@ -165,7 +165,7 @@ def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 
     are numbers into `REFERENCES`.
     """
     shared = (labels >= 0) & (first.outcome != NONE) & (second.outcome != NONE)
-    said = [{outcome: _outcome_mask(each, outcome) for outcome in Outcome} for each in (first, second)]
+    said = [{name: each.outcome == at for at, name in enumerate(Outcome)} for each in (first, second)]
     right = [np.where(labels == 1, one[Outcome.UNSAFE], one[Outcome.SAFE]) for one in said]
     figures: list[tuple[str, Sequence[NDArray[Any]], Which]] = [
         ("Decided correctly", right, shared),
@@ -190,10 +190,6 @@ def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 
         p_value=exact_mcnemar(only_first, only_second),
         differences=tuple(differences),
     )
-
-
-def _outcome_mask(told: Told, outcome: Outcome) -> Which:
-    return np.asarray(told.outcome == tuple(Outcome).index(outcome))
 
 
 def compare_all_codes(labels: Codes, reference: Told, others: Sequence[Told]) -> tuple[Comparison, ...]:

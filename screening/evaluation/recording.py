@@ -98,14 +98,11 @@ class DrawBook:
     def draws(self) -> int:
         return sum(len(each.codes) for each in self.nodes.values())
 
-    def record(self, cases: Sequence[int] | None = None) -> Record:
-        """The draws in the form that is replayed, of all cases or of these."""
-        chosen = range(self.cases) if cases is None else cases
-        return Record.from_codes({node: [self._codes(case, node) for case in chosen] for node in self.names})
-
-    def _codes(self, case: int, node: str) -> str:
-        found = self.nodes.get((case, node))
-        return found.codes if found else ""
+    def record(self) -> Record:
+        """The draws in the form that is replayed."""
+        none = NodeDraws()
+        codes = {node: [self.nodes.get((case, node), none).codes for case in range(self.cases)] for node in self.names}
+        return replace(Record.from_codes(codes), cases=self.cases)
 
     def per_draw(self, what: Literal["tokens", "cost_usd"]) -> dict[str, NDArray[np.float64]]:
         """By node, what each case's draws took in the mean, NaN where it is unknown."""
@@ -246,16 +243,12 @@ async def record_draws(
 
 def find_unsettled(pipelines: Sequence[PipelineConfig], book: DrawBook) -> dict[int, list[PipelineConfig]]:
     """For each case that some pipeline cannot settle on the record: those pipelines, largest budget first."""
-    record = book.record() if book.names else Record(cases=book.cases, nodes={})
-    waiting: dict[int, list[PipelineConfig]] = {}
-    for pipeline in sorted(pipelines, key=_most_calls, reverse=True):
-        for case in (~replay(pipeline, record).settled).nonzero()[0]:
-            waiting.setdefault(int(case), []).append(pipeline)
+    record, waiting = book.record(), dict[int, list[PipelineConfig]]()
+    budgets = [sum(node.rule.budget for node in pipeline.nodes) for pipeline in pipelines]
+    for place in np.argsort(budgets, kind="stable")[::-1]:
+        for case in (~replay(pipelines[place], record).settled).nonzero()[0]:
+            waiting.setdefault(int(case), []).append(pipelines[place])
     return waiting
-
-
-def _most_calls(pipeline: PipelineConfig) -> int:
-    return sum(node.rule.budget for node in pipeline.nodes)
 
 
 async def fill_draws(

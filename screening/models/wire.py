@@ -98,21 +98,16 @@ def plain(body: bytes, encoding: str, limit: int = LARGEST_BODY) -> bytes:
     return content
 
 
-class DuplicateKey(UnreadableBody):
-    """A JSON object names a key twice, so that two readers may read two different replies."""
-
-
 def json_object(body: bytes) -> dict[str, Any]:
-    """The body as a JSON object. DuplicateKey, or UnreadableBody for anything else that is no plain JSON object.
+    """The body as a JSON object. UnreadableBody for anything else, and where a key stands twice, so that two readers
+    may read two different replies.
 
     >>> json_object(b'{"a": 1}')
     {'a': 1}
     """
     try:
         read = _STRICT.decode(body.decode("utf-8"))
-    except RepeatedKey:
-        raise DuplicateKey("a key stands twice") from None
-    except (ValueError, RecursionError):
+    except (RepeatedKey, ValueError, RecursionError):
         raise UnreadableBody("no JSON") from None
     if not isinstance(read, dict):
         raise UnreadableBody("no JSON object")

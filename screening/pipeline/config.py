@@ -25,7 +25,6 @@ from pydantic import (
 from screening.labels import LABELS, OUTCOMES, Label, Outcome
 from screening.pipeline.draws import NodeAgent, Protocol
 from screening.stopping.certificates import CertifiedMixture
-from screening.stopping.operating_characteristics import operating_characteristics
 from screening.stopping.rules import (
     DEFAULT_CONTRACT,
     SAFE_ERRORS,
@@ -36,6 +35,7 @@ from screening.stopping.rules import (
     SuccessiveElimination,
     minimum_budget,
 )
+from screening.stopping.theory import operating_characteristics
 
 
 class _Data(BaseModel):
@@ -243,11 +243,6 @@ def pooled_rule(delta: float | None, budget: int) -> CertifiedMixture | Pairwise
     contract = DEFAULT_CONTRACT if delta is None else Contract(any_wrong=delta)
     if certified := CertifiedMixture.for_contract(contract, budget):
         return certified
-    return villes_levels(delta, budget)
-
-
-def villes_levels(delta: float | None, budget: int) -> PairwiseMixture:
-    """Ville's levels for an error ``delta``; None: 0.025 for each mix-up, and 0.001 for saying safe."""
     if delta is not None:
         return PairwiseMixture.symmetric(delta, budget)
     return PairwiseMixture(budget=budget, errors=SAFE_ERRORS)

@@ -107,7 +107,7 @@ def _crossing(successes: int, draws: int, delta: float, end: float) -> float:
     return float(brentq(excess, edge, successes / draws)) if excess(edge) > 0 else end
 
 
-def clopper_pearson(successes: int, draws: int, delta: float) -> Band:
+def clopper_pearson(successes: float, draws: float, delta: float) -> Band:
     """Exact interval of a probability at one fixed number of draws (Clopper & Pearson 1934,
     doi:10.1093/biomet/26.4.404).
 

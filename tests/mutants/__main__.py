@@ -46,7 +46,6 @@ MODULES = {
     "screening/stopping/evidence.py": [f"{STOPPING}/test_rules.py", f"{STOPPING}/test_theory.py"],
     "screening/stopping/rules.py": [f"{STOPPING}/test_rules.py"],
     "screening/stopping/certificates.py": [f"{STOPPING}/test_theory.py"],
-    "screening/stopping/operating_characteristics.py": [f"{STOPPING}/test_theory.py"],
     "screening/stopping/theory.py": [f"{STOPPING}/test_theory.py"],
     "screening/evaluation/metrics.py": [f"{EVALUATION}/test_metrics.py"],
     "screening/evaluation/agreement.py": [f"{EVALUATION}/test_agreement.py"],

@@ -43,8 +43,8 @@ from screening.pipeline.files import (
 )
 from screening.stopping.certificates import CertifiedMixture
 from screening.stopping.evidence import least_count
-from screening.stopping.operating_characteristics import operating_characteristics
 from screening.stopping.rules import DEFAULT_CONTRACT, Contract, MajorityVote, PairwiseMixture, SuccessiveElimination
+from screening.stopping.theory import operating_characteristics
 
 RECOMMENDED = write_pipeline(preset("recommended"))
 

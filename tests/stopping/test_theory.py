@@ -24,7 +24,6 @@ from screening.stopping.certificates import (
     worst_errors,
 )
 from screening.stopping.evidence import algorithm_one_radius, clopper_pearson, confidence_sequence, log_evidence
-from screening.stopping.operating_characteristics import SIMULATED, OperatingCharacteristics, operating_characteristics
 from screening.stopping.rules import (
     DEFAULT_CONTRACT,
     NONE,
@@ -36,6 +35,8 @@ from screening.stopping.rules import (
     run,
 )
 from screening.stopping.theory import (
+    SIMULATED,
+    OperatingCharacteristics,
     Schedule,
     adapt,
     dkw_radius,
@@ -43,6 +44,7 @@ from screening.stopping.theory import (
     expected_wrong_commits,
     fixed_sample_size,
     information_bound,
+    operating_characteristics,
     scheduled_delta,
     simulate_regret,
 )
