@@ -1,13 +1,8 @@
 """Audit sampling: which decided cases a clinician also reads, and the tally that estimates are made from.
 
-Without it only what the engine flagged gets read, and the misses stay invisible. The coin depends on the seed and
-the case alone, so it can be tossed at ingest, recorded, and checked by anyone with the seed.
-
-How many unsafe texts reviewers recognize, and what that makes of a share that they found.
-
-A bound on what reviewers call unsafe is no bound on what is unsafe: with reviewers who recognize 80% it lies below the
-truth in more than its 5%. Where they recognize a share s, and call few safe texts unsafe, the truth is at most the
-bound divided by s.
+Without it only what the engine flagged gets read, and the misses stay invisible. And the guarantee, what it is bound
+to, and how many unsafe texts reviewers recognize: a bound on what they call unsafe is none on what is unsafe. Where
+they recognize a share s, and call few safe texts unsafe, the truth is at most the bound divided by s.
 """
 
 import json
@@ -24,9 +19,8 @@ from screening.stopping import special
 
 
 def audit_coin(seed: str, case_id: str) -> float:
-    """A number in [0, 1) that is uniform over case ids, and always the same for one seed and case.
-
-    The seed is a secret of the site: who knows it can tell in advance which cases are audited.
+    """A number in [0, 1) that is uniform over case ids, and always the same for one seed and case. The seed is a secret
+    of the site: who knows it can tell in advance which cases are audited, and check afterwards.
 
     >>> audit_coin("a seed", "case 1") == audit_coin("a seed", "case 1") != audit_coin("a seed", "case 2")
     True
@@ -37,17 +31,14 @@ def audit_coin(seed: str, case_id: str) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditCase:
-    """A settled case as verification sees it.
+    """A settled case as verification sees it. A review given after the reveal, or to a case that neither the coin nor
+    the engine sent to a human, has no place here: who picks such cases picks the answer.
 
     ``blind_first`` is the review given before the engine's label was shown; None while there is none, and where it
-    was "insufficient information", which ``inconclusive`` then says.
-    ``by_several`` says that more than one reviewer settled the case, with ``settled`` (None: insufficient information);
-    ``disputed`` that a further reviewer is still due; ``unreadable`` that no blind review can come any more: the first
-    one was given after the reveal, or the text was erased before it.
-    ``tossed_at`` is the π that the coin was compared with where
-    ``probability`` is larger, because what the AI labels unsafe is reviewed anyway; None where they are the same.
-    A review given after the reveal, or to a case that neither the coin nor the engine sent to a human, has no
-    place here: who picks such cases picks the answer.
+    was "insufficient information", which ``inconclusive`` then says. ``by_several``: more than one reviewer settled the
+    case, with ``settled`` (None: insufficient information). ``disputed``: a further reviewer is still due.
+    ``unreadable``: no blind review can come any more. ``tossed_at`` is the π that the coin was compared with where
+    ``probability`` is larger, because what the AI labels unsafe is reviewed anyway.
     """
 
     stratum: str
@@ -95,9 +86,7 @@ class AuditCase:
 
     @property
     def read_again(self) -> bool:
-        """Whether it was read and waits for a further review: most of what is read as unsafe does, what is read as
-        safe seldom, so bounds must not leave it out.
-        """
+        """Read, and waits for a further review, as most of what is read as unsafe does: bounds must not leave it out."""
         return self.selected and self.disputed
 
     @property
@@ -137,9 +126,7 @@ class Stratum:
 
     @property
     def unsettled(self) -> int:
-        """Texts whose reviews gave no label, or none yet: what they are may depend on why. A lost one is among them:
-        who was shown the outcome before the review may have chosen which to look at.
-        """
+        """Texts whose reviews gave no label, or none yet: what they are may depend on why."""
         return self.inconclusive + self.read_again + self.lost
 
     @property
@@ -241,10 +228,9 @@ class Guarantee:
     The plan is ``allowed_misses``, chosen before the first review. Then one may look after every review: once the
     misses exceed the plan they never come back. While reviews of the sample are due nothing is guaranteed: what was
     flagged is read sooner, so misses would be the last to show. Raising the plan after each miss, on the same cases,
-    breaks the guarantee: 59, then 93, then 124, … has given a false one with probability 0.17 by 361 reviews.
-    ``inconclusive_safe`` texts labeled safe were found to hold too little information: each may have been unsafe, so
-    nothing is guaranteed unless all of them may be misses. So may ``lost_safe``, texts labeled safe that can no
-    longer be reviewed blinded; a lost one that was flagged is no miss and counts nowhere. ``floor`` is the plan's π.
+    breaks the guarantee: 59, then 93, then 124, … has given a false one with probability 0.17 by 361 reviews. Each of
+    ``inconclusive_safe`` and ``lost_safe`` (labeled safe; too little information, or no blinded review any more) may
+    have been a miss; what was flagged is none. ``floor`` is the plan's π.
     """
 
     read: int
@@ -280,9 +266,8 @@ def reviews_required(at_most: float, misses: int = 0, confidence: float = 0.95) 
     """Fewest reviews n after which ``misses`` misses show a rate of at most ``at_most``.
 
     The smallest n with P[Binomial(n, at_most) ≤ misses] ≤ 1 - confidence: the exact binomial p-value of
-    learn-then-test (Angelopoulos et al. 2021, arXiv:2110.01052); so many reviews bring one miss more with the
-    confidence, were the rate ``at_most``. For missed per 1,000 auto-safe the reviews are
-    of auto-safe texts; for the miss rate, of truly unsafe ones. ValueError outside 0 < at_most, confidence < 1.
+    learn-then-test (Angelopoulos et al. 2021, arXiv:2110.01052). Of truly unsafe texts for the miss rate, of those
+    labeled safe for the missed per 1,000. ValueError outside 0 < at_most, confidence < 1.
 
     >>> [reviews_required(0.05, misses) for misses in (0, 1, 2)], reviews_required(0.01)
     ([59, 93, 124], 299)

@@ -48,9 +48,7 @@ class Item:
 @dataclass(slots=True, kw_only=True)
 class NodeDraws:
     """One case's draws at one node so far, and the tokens and dollars they took; None where those are unknown.
-
-    ``ahead`` are answers that came before one with a lower number did, by their number: paid for, and taken in as soon
-    as those before them are there.
+    ``ahead`` are answers by their number that came before one with a lower number did, and are taken in after it.
     """
 
     codes: str = ""
@@ -120,10 +118,8 @@ Keep = Callable[[int, str, int, NodeDraws], None]
 
 @dataclass(slots=True, kw_only=True)
 class Purse:
-    """What a recording may spend, asked before each draw batch: what was spent, what is under way, and this draw batch
-    at most.
-
-    ``per_call`` is a cautious guess of one call's dollars until there is a mean.
+    """What a recording may spend, asked before each draw batch. ``per_call`` is a cautious guess of one call's dollars
+    until there is a mean.
     """
 
     most_usd: float
@@ -210,10 +206,9 @@ async def record_draws(
     """Fetch the draws that these pipelines still need, for all items; what is recorded is not asked again. Returns the
     draws fetched, and how many cases remain short of draws by the kind of their error.
 
-    Each case is run live on the pipelines that its record does not settle, the costliest first, so that a draw batch
-    asked for one serves the others. A case whose sampler gives up stays short of draws and is counted;
-    an error that makes going on pointless ends the pass. ``keep`` is told each answer as it comes, ``after_case`` how
-    many of how many cases are done; ``purse`` ends the pass before it costs too much.
+    Each case is run live on the pipelines that its record does not settle, the costliest first: its draws serve the
+    others. An error that makes going on pointless ends the pass. ``keep`` is told each answer as it comes,
+    ``after_case`` how many of how many cases are done; ``purse`` ends the pass before it costs too much.
     """
     before, failed, done = book.draws, dict[str, int](), list[int]()
     gate, stop = asyncio.Semaphore(concurrency), asyncio.Event()
@@ -254,10 +249,8 @@ def find_unsettled(pipelines: Sequence[PipelineConfig], book: DrawBook) -> dict[
 async def fill_draws(
     items: Sequence[Item], nodes: Sequence[str], draws: int, book: DrawBook, sampler: DrawSource
 ) -> int:
-    """Bring every case to at least so many draws at each of these nodes; returns how many were fetched.
-
-    For agents whose draws cost nothing: any condition within this budget can then be replayed, whatever its routes.
-    Raises SamplerError.
+    """Bring every case to at least so many draws at each of these nodes; returns how many were fetched. For agents
+    whose draws cost nothing. Raises SamplerError.
     """
     before = book.draws
     for case, item in enumerate(items):

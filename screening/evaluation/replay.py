@@ -99,12 +99,9 @@ def _label_numbers() -> Draws:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replay:
-    """How each of N cases ended.
-
-    ``outcome`` (N,) is a number into `OUTCOMES`, or `NONE` where more draws are needed than were recorded (such a
-    case is unsettled); ``node`` (N,) the last node visited, by its place in the pipeline. By node and case:
-    ``calls``, and ``ended``, a number into `ENDS`, `NONE` where the record was too short, or `NOT_VISITED`.
-    An unsettled case has the calls that its record could pay.
+    """How each of N cases ended: ``outcome`` (N,), a number into `OUTCOMES`, or `NONE` where more draws are needed than
+    were recorded (it is unsettled); ``node`` (N,), the place of the last node visited. By node and case: ``calls``, and
+    ``ended``, a number into `ENDS`, `NONE` where the record was too short, or `NOT_VISITED`.
     """
 
     pipeline: PipelineConfig
@@ -131,12 +128,11 @@ class Replay:
 
 
 def replay(pipeline: PipelineConfig, record: Record, guards: Mapping[int, Guard] | None = None) -> Replay:
-    """Run the pipeline on recorded draws, all cases at once.
+    """Run the pipeline on recorded draws, all cases at once, by the rules and routes of `screening.pipeline.engine`.
 
-    Rules and routes are those of `screening.pipeline.engine`; calls are those up to the first draw that left no hope,
-    where a live run may have paid for the rest of its batch already. What the text itself forbids is applied to the
-    cases of ``guards`` (by their place) and to no other. A second look at a safe is not replayed. Nothing is asked;
-    nodes that the record does not know leave their cases unsettled.
+    Calls are those up to the first draw that left no hope, where a live run may have paid for the rest of its batch.
+    What the text itself forbids is applied to the cases of ``guards`` (by their place) alone. A second look is not
+    replayed. Nodes that the record does not know leave their cases unsettled.
     """
     nodes, cases = pipeline.nodes, record.cases
     at = np.zeros(cases, dtype=np.int64)  # the node that a case has reached, or len(nodes) + its outcome

@@ -1,12 +1,5 @@
-"""The gate every attempt passes: calls at a time, calls per minute, and a pause that all share.
-
-Who is next: a lock that goes to the waiter of the lowest rank, and among equals to the one who came first.
-
-How many calls at once a server of one's own can take, found out while it is asked.
-
-It begins with one call alone, which may load the model and so is waited for longer. Then one call more with every
-answer until the first time-out; each time-out halves the limit, and from then on it grows by one a round (additive
-increase, multiplicative decrease: Chiu and Jain 1989, doi:10.1016/0169-7552(89)90019-6).
+"""The gate every attempt passes: calls at a time, calls per minute, and a pause that all share; and a lock that goes to
+the waiter of the lowest rank, and among equals to the one who came first.
 """
 
 import asyncio
@@ -195,7 +188,12 @@ class RateGate:
 
 
 class AdaptiveLimit:
-    """The limit of one server in one process; ``most`` calls at once at best, ``warming_s`` for the first answer."""
+    """How many calls at once a server of one's own takes, found out while it is asked: ``most`` at best.
+
+    It begins with one call alone, which may load the model and has ``warming_s``. Then one call more with every answer
+    until the first time-out; each time-out halves the limit, and from then on it grows by one a round (additive
+    increase, multiplicative decrease: Chiu and Jain 1989, doi:10.1016/0169-7552(89)90019-6).
+    """
 
     def __init__(self, most: int, warming_s: float) -> None:
         self._most = most

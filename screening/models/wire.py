@@ -1,20 +1,14 @@
-"""The body of a reply as bytes and as JSON: bounded, also after decompression, and read without any leniency.
+"""What is sent and what comes back: a call as nonce-tagged JSON data, prompt and code words; the body of a reply,
+bounded and read without any leniency. A server's protocol is a pair of functions in `FORMATS`. Pure, no library, no IO.
 
-A reply as a draw. It counts only if it is what was asked: this shape, this model, to all that was sent, one text.
+A reply counts only if it is what was asked: this shape, this model, to all that was sent, one text. Anything else is
+an answer that cannot be used, marked as what it was: a gateway that repeats one answer, another model behind the same
+address, a server that read only part of the text, or a second block beside the word never make a label.
 
-Anything else is an answer that cannot be used, marked as what it was; a gateway that repeats one answer, another
-model behind the same address, a server that read only part of the text, or a second block beside the word never make
-a label.
-
-A node's label distribution in one call: the probabilities of the first token, where an own server tells them. Servers
-with OpenAI-style chat completions (vLLM, SGLang, llama.cpp) can return the most probable first tokens. A token counts
-for the one label it begins, for `safe` only where it is the whole word. What begins no label, and what the server
-leaves out, is unknown and counts against every label. The answer that comes with them is read as strictly as any; where
-it is not the label that its first token counts for, that label's share is unknown as well. The second look, whose code
-words have several tokens, is always sampled.
-
-Building one call: the text as nonce-tagged JSON data, the prompt, the code words. A server's protocol is a pair of
-functions in `FORMATS`. Pure, no library, no IO.
+Servers with OpenAI-style chat completions (vLLM, SGLang, llama.cpp) can tell a node's label distribution in one call:
+the probabilities of the first token. One counts for the one label it begins, for `safe` only where it is the whole
+word. What begins no label, and what the server leaves out, is unknown and counts against every label. Where the answer
+that comes with them is not the label that its first token counts for, that label's share is unknown as well.
 """
 
 import hashlib
@@ -128,10 +122,8 @@ _CHAT_NOISE = frozenset({"role", "content"})
 
 @dataclass(slots=True)
 class SeenIds:
-    """The ids of the latest replies of one sampler, so that an answer sent twice is one draw.
-
-    ``unique``: the server gives no id twice. Others number their replies small; once different replies came under one
-    id, ids prove nothing there, and that an answer is fresh rests on the connection it came over.
+    """The ids of the latest replies of one sampler, so that an answer sent twice is one draw. ``unique``: the server
+    gives no id twice. Others number their replies small; once different ones came under one id, ids prove nothing.
     """
 
     unique: bool = True

@@ -1,11 +1,8 @@
-"""One model answer as a draw, what an unusable answer means, and the port that draws come through.
+"""One model answer as a draw, strictly one of the allowed words, or ``escalate`` marked as what it was; and the port
+that draws come through.
 
-Reading an answer as a draw: strictly one of the allowed words, or ``escalate`` marked as what it was.
-
-A node's whole label distribution in one call, where a server gives it: exact label and gap, and nothing sampled.
-
-No stopping rule takes part, so no error level holds: the label is the mode of what the server says it would answer to
-this one question, provided that the part it does not tell could not change it.
+Where a server gives a node's whole label distribution in one call, no stopping rule takes part, so no error level
+holds: the label is the mode of what the server says, provided that the part it does not tell could not change it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -185,9 +182,8 @@ class NodeAgent:
 class Bill:
     """What a draw batch has cost so far, also when it fails or is broken off and there are no draws.
 
-    ``requests`` counts those that were charged or may have been: answered (usable or not), given up without an answer,
-    or still running; not those that were refused or never arrived. ``answers`` are the draws received so far, by their
-    place in the draw batch; ``took`` is told of each as it comes.
+    ``requests`` counts those that were charged or may have been: not those that were refused or never arrived.
+    ``answers`` are the draws so far, by their place in the draw batch; ``took`` is told of each as it comes.
     """
 
     requests: int = 0

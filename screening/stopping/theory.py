@@ -60,10 +60,8 @@ class OperatingCharacteristics:
 
 
 def operating_characteristics(rule: StoppingRule, probabilities: Sequence[float]) -> OperatingCharacteristics:
-    """What the rule does when each draw gives label i with ``probabilities[i]``, in the order of `LABELS`.
-
-    Exact by dynamic programming over counts, in time that grows with the budget cubed: a second at some hundred calls.
-    ValueError unless the probabilities are K and add up to 1.
+    """What the rule does when each draw gives label i with ``probabilities[i]``: by dynamic programming over counts, in
+    time that grows with the budget cubed. ValueError unless the probabilities are K and add up to 1.
 
     >>> from screening.stopping.rules import MajorityVote
     >>> round(operating_characteristics(MajorityVote(n=3), (0.8, 0.2, 0.0)).right, 3)  # 0.8³ + 3·0.8²·0.2
@@ -136,9 +134,8 @@ def dkw_radius(draws: int, delta: float) -> float:
     """ε_n(δ) = √(ln(2/δ) / (2n)): half width of the band around the empirical *distribution function*.
 
     The paper's node-level theorem states this ε for each label's probability. Its proof (appendix A) takes a
-    probability as a difference of two values of the distribution function, which gives 2ε for all labels at once.
-    Holds at one n fixed in advance, not at every look. Infinite at n = 0. Source: Massart 1990,
-    doi:10.1214/aop/1176990746.
+    probability as a difference of two values of the distribution function, which gives 2ε for all labels at once. Holds
+    at one n fixed in advance, not at every look. Infinite at n = 0. Source: Massart 1990, doi:10.1214/aop/1176990746.
 
     >>> round(dkw_radius(100, 0.05), 3)  # √(ln 40 / 200)
     0.136
