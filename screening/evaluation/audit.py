@@ -86,7 +86,7 @@ class AuditCase:
 
     @property
     def read_again(self) -> bool:
-        """Read, and waits for a further review, as most of what is read as unsafe does: bounds must not leave it out."""
+        """Read, and waits for a further review, as most of what is read as unsafe does: bounds must count it."""
         return self.selected and self.disputed
 
     @property
