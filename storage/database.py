@@ -64,7 +64,6 @@ class Database:
             )
             event.listen(self._engine, "handle_error", _without_values)
             self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-            self._at_once = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._generation = 0
         event.listen(self._engine, "do_connect", self._note_generation)
         event.listen(self._engine, "checkin", self._close_if_older)
@@ -108,14 +107,6 @@ class Database:
         finally:
             if shared is not None:
                 shared.forget()
-
-    @contextmanager
-    def write_at_once(self) -> Iterator[Connection]:
-        """For a block of one change: PostgreSQL keeps each statement as it is done, without a message that begins and
-        one that ends; on SQLite, where these cost nothing, a transaction as any other. No part of `one_snapshot`.
-        """
-        with self.write() if self.kind == "sqlite" else self._at_once.connect() as connection:
-            yield connection
 
     @contextmanager
     def one_snapshot(self) -> Iterator[None]:

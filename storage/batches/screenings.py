@@ -449,7 +449,7 @@ def start_case(
 
     Raises UnknownCase, and Suspect instead of beginning a case that has ``suspect_after`` unended starts or more.
     """
-    with db.write_at_once() as conn:
+    with db.write() as conn:
         row = case_row(conn, case_id, *_STARTING)
         if row.outcome is not None:
             return None

@@ -48,20 +48,6 @@ def _from_another_thread(do: Callable[[], T]) -> T:
         return pool.submit(copy_context().run, do).result()
 
 
-def test_one_change_is_kept_at_once_where_the_database_can(db: Database) -> None:
-    """SQLite has one writer at a time, to whom a transaction costs nothing: there it stays one."""
-    with pytest.raises(RuntimeError), db.write_at_once() as conn:
-        conn.execute(insert(settings_versions), ROW)
-        assert _from_another_thread(lambda: _count(db)) == (db.kind == "postgresql")
-        raise RuntimeError
-    kept = _count(db)
-    assert kept == (db.kind == "postgresql")
-    with pytest.raises(RuntimeError), db.write() as conn:  # over the same connection, and a transaction again
-        conn.execute(insert(settings_versions), ROW)
-        raise RuntimeError
-    assert _count(db) == kept
-
-
 def test_a_read_sees_one_moment_throughout_and_changes_nothing(db: Database) -> None:
     count = select(func.count()).select_from(settings_versions)
     with db.read() as reading:

@@ -128,20 +128,6 @@ def test_work_is_looked_for_past_all_that_waits_for_a_person(db: Database) -> No
         assert "ix_pending_cases_ready" in found and "ix_pending_cases_failed" not in found, found
 
 
-def test_a_single_text_says_what_stopped_it_and_can_be_tried_again(db: Database) -> None:
-    batch_id = batch(db, ["one text"], kind="interactive")
-    (case_id,) = waiting(db)
-    record_start(db, case_id)
-    pending.record_error(db, case_id, "spend_cap", "the limit on spending is reached", NOW, stops_batch=True)
-    shown = single_texts.look(db, LOCAL_USER, case_id)
-    assert (shown.error, shown.state, shown.ended) == ("spend_cap", BatchState.NEEDS_RETRY, True)
-    assert waiting(db) == []
-    assert batches.retry_failed(db, LOCAL_USER.at(LATER), batch_id) == 1
-    shown = single_texts.look(db, LOCAL_USER, case_id)
-    assert (shown.error, shown.state, shown.ended) == (None, BatchState.RUNNING, False)
-    assert waiting(db) == [case_id]
-
-
 @pytest.mark.parametrize("ahead", [timedelta(days=-1), timedelta(days=1)])
 def test_what_came_in_or_is_retried_is_ready_at_once_whatever_the_clock_and_the_latter_last(
     db: Database, ahead: timedelta

@@ -38,7 +38,6 @@ from storage.batches.pending import record_error
 from storage.batches.results import Ways, count_ways, export_rejected, export_results, results
 from storage.batches.screenings import UnsafeCommit, case_for_screening, committed_runs, give_back, start_case
 from storage.database import Database
-from storage.research.cells import add_remark, add_tag
 from storage.research.corrected_labels import export_corrected_labels
 from storage.review.worklist import request_second_looks
 from storage.schema import (
@@ -250,18 +249,6 @@ def test_files_are_logged_before_the_first_row(db: Database, who: Actor) -> None
     assert list(others) == list(read_rejected(db, who, batch_id))
     assert len(list(export_results(db, SYSTEM.at(LATER), batch_id))) == 2
     assert logged()[0] == ("system", batch_id, "results"), "what the program writes is the program's"
-
-
-def test_tags_and_remarks_leave_with_the_rows_and_not_with_those_that_wait(db: Database) -> None:
-    batch_id = batch(db, ["one", "two"])
-    first, second = waiting(db)
-    decide(db, first)
-    for case_id, tag in ((first, "lyrics"), (first, "a, b"), (second, "sarcasm")):
-        add_tag(db, RESEARCHER.at(NOW), case_id, tag)
-    add_remark(db, RESEARCHER.at(NOW), first, "from a song")
-    decide(db, second, Outcome.HUMAN_REVIEW)  # and now it waits for a review
-    noted = [(row.tags, row.remarks) for row in export_results(db, RESEARCHER.at(NOW), batch_id, hide=True)]
-    assert noted == [(("a, b", "lyrics"), ("from a song",)), ((), ())]
 
 
 def test_each_settled_case_ends_on_one_way_in_review_or_not(db: Database) -> None:

@@ -282,15 +282,6 @@ def test_who_may_not_see_outcomes_gets_no_cell_and_the_same_list_whatever_become
     assert all(each == lists[0] for each in lists)
 
 
-def test_controls_of_a_list_found_otherwise_come_from_all_that_its_batches_decided(db: Database) -> None:
-    batch(db, TEXTS, references="UUSS-")
-    case_ids = waiting(db)
-    for case_id, outcome in zip(case_ids, (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW), strict=False):
-        decide(db, case_id, outcome)
-    found = cells.control_cases(db, RESEARCHER, Cell(batch_id="", ids=(case_ids[0],)), case_ids[:1], 5, "seed")
-    assert set(found) == {case_ids[1]}  # p3 is in the queue, p4 and p5 are not screened
-
-
 def test_tags_are_kept_once_counted_filtered_by_and_taken_away(db: Database) -> None:
     batch_id = batch(db, TEXTS[:2])
     first, second = waiting(db)

@@ -19,7 +19,7 @@ from sqlalchemy import select, update
 
 from screening.review.actors import Actor
 from screening.review.policy import Forbidden
-from screening.review.triage import TARGETS, Priority
+from screening.review.triage import Priority
 from storage import schema
 from storage.database import Database
 from storage.review import claims, inbox
@@ -82,19 +82,6 @@ def test_p0_comes_first_then_the_earliest_deadline_in_a_filter_too(db: Database)
     again = NOW + LEASE
     assert [take(db, ANN, again).case_id for _ in ids] == [ids[4], ids[2], ids[0], ids[1], ids[3]]
     assert claims.claim_next(db, ANN.at(again)) is None
-
-
-def test_a_claim_says_what_the_entry_says_and_the_log_how_it_was_taken(db: Database) -> None:
-    first, second = fill(db, [P1, P2])
-    put(db, first, why="unscreened", cause="server_error", **STANDS["aside"], assigned_until=NOW + BEFORE)
-    found = take(db, ANN, lease=5 * MINUTE, token=lambda: "t" * 64)
-    assert (found.case_id, found.token, found.expires_at) == (first, "t" * 64, NOW + 5 * MINUTE)
-    assert (found.priority, found.why, found.due_at) == (P1, "unscreened:server_error", NOW + TARGETS[P1])
-    other = claims.claim(db, SENIOR.at(NOW), second)
-    assert (other.expires_at, len(other.token)) == (NOW + LEASE, 64) and LEASE == 15 * MINUTE
-    logged = {(row.action, row.actor, row.subject, row.details) for row in rows(db, schema.audit_events)}
-    named = '{"named":true,"priority":2}'
-    assert logged == {("claimed", "ann", first, '{"priority":1}'), ("claimed", "sue", second, named)}
 
 
 def test_an_expired_lease_is_free_again_and_a_token_is_worth_nothing_in_other_hands(db: Database) -> None:

@@ -6,7 +6,6 @@ import errno
 import os
 import sqlite3
 import stat
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -106,29 +105,6 @@ def test_only_its_owner_may_read_a_backup_and_no_file_is_replaced(
     with pytest.raises(FileExistsError):
         back_up(db, file, NOW)
     assert file.read_bytes() == content and list(file.parent.iterdir()) == [file]
-
-
-def test_a_backup_while_others_write_is_one_moment(db: Database, again: Database, tmp_path: Path) -> None:
-    """Every commit adds one case and one event: a copy that mixed two moments would not have as many of each."""
-    batch(db, ["first"])
-    ended = threading.Event()
-
-    def write() -> None:
-        while not ended.is_set():
-            batch(db, ["another"])
-
-    writers = [threading.Thread(target=write) for _ in range(2)]
-    for writer in writers:
-        writer.start()
-    try:
-        made = [back_up(db, tmp_path / f"{number}.db", NOW) for number in range(3)]
-    finally:
-        ended.set()
-        for writer in writers:
-            writer.join()
-    assert made[-1][0]["batches"] > 1
-    restore(again, tmp_path / "2.db", LATER)
-    assert again.value(select(func.count()).select_from(cases)) == made[-1][0]["cases"]
 
 
 def _sql(statement: str) -> Callable[[Path], None]:
