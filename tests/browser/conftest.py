@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect, sync_playwright
 
 from storage.database import Database
-from tests.browser.accessibility import each_scheme, violations
 from tests.browser.desk import empty_queue
 from tests.browser.install import find_browser
 from tests.browser.slow_line import SlowLine, slow_line
@@ -33,6 +34,14 @@ EMPTY = "/_stcore/health"
 VIEWPORT: ViewportSize = {"width": 1440, "height": 900}
 KNOWN = {"presentation-role-conflict": {"enabled": False}}
 """Advice beyond WCAG that Streamlit's place for files does not follow."""
+AT_REST = "*{transition:none!important;animation:none!important}[data-stale]{opacity:1!important}"
+"""Fading in, or out while a page runs, counts as too little contrast, and on a busy machine lasts long."""
+
+FOUND = "([within, options]) => axe.run(within ?? document, options).then((all) => all.violations)"
+"""What is well, element by element, takes axe-core most of its time to write down, and nobody reads it."""
+
+SCHEMES: tuple[Literal["dark", "light"], ...] = ("dark", "light")
+IN_SCHEME = "scheme => getComputedStyle(document.querySelector('.stApp')).colorScheme === scheme"
 EXPECT_MS = 45_000
 """A shared machine is slow now and then; a wait ends as soon as what it waits for is there."""
 
@@ -48,7 +57,6 @@ class RunningApp:
 
     @property
     def database_url(self) -> str:
-        """The URL of the database that both processes use."""
         return self.environment["DATABASE_URL"]
 
     def start(self, name: str) -> None:
@@ -73,7 +81,6 @@ class RunningApp:
             process.wait()
 
     def log(self, name: str) -> str:
-        """Everything a process wrote."""
         return (self.directory / f"{name}.log").read_text(encoding="utf-8", errors="replace")
 
 
@@ -233,12 +240,38 @@ def await_run(page: Page) -> None:
     page.wait_for_timeout(400)
 
 
+def each_scheme(page: Page) -> Iterator[str]:
+    """The open page in one colour scheme after the other, as when the machine's own changes; light in the end."""
+    for scheme in SCHEMES:
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(IN_SCHEME, arg=scheme)
+        yield scheme
+
+
+def violations(page: Page, within: str | None = None, options: Mapping[str, Any] | None = None) -> list[str]:
+    """What axe-core finds wrong, one line each: the rule, how many elements, the first of them.
+
+    ``within`` looks at one part of the page alone, where the rest is Streamlit's own.
+    """
+    page.add_style_tag(content=AT_REST)
+    page.locator("[data-testid=stStatusWidget]").wait_for(state="detached")
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(Axe().axe_script)
+    found = page.evaluate(FOUND, [within, {"resultTypes": ["violations"], **(options or {})}])
+    return [
+        f"{each['id']} ({each['impact']}, {len(each['nodes'])}): {each['nodes'][0]['html'][:200]} "
+        f"{each['nodes'][0].get('failureSummary', '')[:300]}"
+        for each in found
+    ]
+
+
 def require_well(page: Page, name: str, within: str | None = None) -> None:
-    """Keep a picture of the page in each colour scheme; axe-core finds nothing wrong in either. All that may differ
-    between them is the contrast.
+    """Keep a picture of the page; axe-core finds nothing wrong in either colour scheme. All that may differ between
+    them is the contrast.
     """
     RESULTS.mkdir(exist_ok=True)
     for scheme in each_scheme(page):
-        page.screenshot(path=RESULTS / f"{name}-{scheme}.png", animations="disabled", caret="hide")
+        if scheme == "light":
+            page.screenshot(path=RESULTS / f"{name}.png", animations="disabled", caret="hide")
         options = {"runOnly": ["color-contrast"]} if scheme == "dark" else {"rules": KNOWN}
         assert violations(page, within, options) == [], (name, scheme)

@@ -49,12 +49,10 @@ def come_in(db: Database, *priorities: Priority, late: timedelta = timedelta()) 
 
 
 def stored_labels(db: Database) -> dict[str, str]:
-    """The label of every review, by case."""
     return {row.case_id: row.label for row in db.rows(select(reviews.c.case_id, reviews.c.label))}
 
 
 def row_of(page: Page, case_id: str) -> Locator:
-    """The row of this case in the list."""
     return page.locator(f'li[data-id="{case_id}"]')
 
 
@@ -91,14 +89,12 @@ def next_shown(page: Page, before: str) -> str:
 
 
 def case_in_address(page: Page) -> str:
-    """The id of the case that the address names."""
     found = re.search("case=([0-9a-f]{32})", page.url)
     assert found is not None
     return found[1]
 
 
 def case_text(page: Page) -> Locator:
-    """Where the text of the case is."""
     return page.get_by_role("region", name="Text of this case")
 
 
@@ -108,25 +104,21 @@ def chosen(page: Page, words: str) -> Locator:
 
 
 def press(page: Page, *keys: str) -> None:
-    """These keys, one straight after the other."""
     for key in keys:
         page.keyboard.press(key)
 
 
 def click(page: Page | Locator, *names: str, role: Literal["button", "tab", "link"] = "button") -> None:
-    """One after the other."""
     for name in names:
         page.get_by_role(role, name=name).click()
 
 
 def sees(page: Page | Locator, *things: str | re.Pattern[str] | Locator) -> None:
-    """All of these words or parts of the page are shown."""
     for each in things:
         expect(each if isinstance(each, Locator) else page.get_by_text(each).first).to_be_visible()
 
 
 def sees_no(page: Page | Locator, *words: str) -> None:
-    """None of these words stands on the page."""
     for each in words:
         expect(page.get_by_text(each)).to_have_count(0)
 
@@ -147,7 +139,6 @@ def hand_in(place: Page | Locator, name: str, content: str) -> None:
 
 
 def taken(page: Page, name: str | re.Pattern[str], role: Literal["button", "link"] = "link") -> bytes:
-    """The file behind this link or button."""
     with page.expect_download() as started:
         page.get_by_role(role, name=name).click()
     return started.value.path().read_bytes()
@@ -162,14 +153,7 @@ def until(holds: Callable[[], object], within_s: float = 120.0) -> None:
 
 
 def said(page: Page, words: str) -> Locator:
-    """An alert with these words."""
     return page.get_by_role("alert").filter(has_text=words)
-
-
-def decline(page: Page) -> None:
-    """Give the case back, never to be offered it again."""
-    press(page, "Escape", "x")
-    expect(page.get_by_text("You will not be offered this case again")).to_be_visible()
 
 
 def choose(page: Page, label: str, certainty: str, words: str, sure: str) -> None:
@@ -181,7 +165,6 @@ def choose(page: Page, label: str, certainty: str, words: str, sure: str) -> Non
 
 
 def save(page: Page) -> None:
-    """Save the review by its key."""
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("heading", name="Saved")).to_be_visible()
 

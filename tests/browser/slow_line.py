@@ -29,11 +29,9 @@ class SlowLine:
                 each.shutdown(socket.SHUT_RDWR)
 
     def mend(self) -> None:
-        """New connections are forwarded again."""
         self._cut = False
 
     def close(self) -> None:
-        """End it all."""
         self.cut()
         self._listener.close()
 

@@ -11,8 +11,7 @@ from screening.review.triage import Priority
 from storage.database import Database
 from storage.review.follow_ups import open_follow_up
 from tests.browser import desk
-from tests.browser.accessibility import violations
-from tests.browser.conftest import VIEWPORT, RunningApp, await_run, require_well, worker_at_rest
+from tests.browser.conftest import VIEWPORT, RunningApp, await_run, require_well, violations, worker_at_rest
 from tests.pages.test_every_page import a_day
 from tests.storage.batch_of import waiting
 from tests.storage.inbox_cases import fill
@@ -60,7 +59,7 @@ def _walk(page: Page, day: dict[str, str]) -> None:
             require_well(page, path.strip("/").partition("?")[0])
         for width, height in SMALL.values():
             page.set_viewport_size({"width": width, "height": height})
-            page.wait_for_timeout(200)
+            page.wait_for_timeout(100)
             assert page.evaluate(WIDER) <= width, (path, width)
             if path in WAYS_IN and width < 400:
                 assert violations(page, "[data-testid='stMain']", OPTIONS) == [], path
@@ -87,7 +86,8 @@ def test_the_desk_on_a_small_screen_has_the_text_first_and_the_decision_at_the_f
     desk.open_inbox(page)
     desk.next_case(page)
     _fill_in(page)
-    desk.decline(page)
+    desk.press(page, "Escape", "x")
+    desk.sees(page, "You will not be offered this case again")
     for name, (width, height) in SMALL.items():
         page.set_viewport_size({"width": width, "height": height})
         desk.open_inbox(page)
@@ -109,8 +109,7 @@ def test_the_desk_on_a_small_screen_has_the_text_first_and_the_decision_at_the_f
         assert page.evaluate(WIDER) <= width
     page.set_viewport_size(VIEWPORT)
 
-    long_ago = LOCAL_USER.at(datetime.now(UTC) - timedelta(days=2))
-    ids = fill(db, [Priority.P3] * 3, entered=False)
+    ids, long_ago = fill(db, [Priority.P3] * 3, entered=False), LOCAL_USER.at(datetime.now(UTC) - timedelta(days=2))
     with db.write() as conn:
         for case_id in ids:
             open_follow_up(conn, long_ago, case_id, Disposition.CONTACT_NOW)

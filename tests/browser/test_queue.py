@@ -13,12 +13,11 @@ from jobs.channels import describe
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.triage import Priority
 from storage.database import Database
-from storage.review import claims, inbox
+from storage.review import claims
 from storage.schema import case_notes, cases, follow_ups, inbox_entries, notifications, screenings
 from storage.site.recipients import Kind, add_recipient
 from tests.browser import desk
-from tests.browser.accessibility import violations
-from tests.browser.conftest import RunningApp, await_run
+from tests.browser.conftest import RunningApp, await_run, violations
 from tests.browser.team import browser_of
 from tests.receivers import mail_server, receiving
 from tests.storage.inbox_cases import register
@@ -182,10 +181,6 @@ def _is_left_with_a_note(page: Page, db: Database) -> None:
         expect(page.locator(".sld-needed input:checked")).to_have_count(0)
     desk.press(page, "s")
     expect(note).to_have_value("222")
-    note.fill(" ")
-    desk.press(page, "Enter")
-    expect(dialog.get_by_role("alert")).to_have_text("P0 and P1 cases need a hand-off note before you leave them.")
-    expect(note).to_be_focused()
     note.fill("ask the ward")
     desk.press(page, "Enter")
     desk.sees(page, "Skipped. You")
@@ -204,9 +199,6 @@ def test_a_senior_finds_sorts_and_gives_away_what_waits(page: Page, db: Database
     find = page.get_by_role("searchbox")
     find.fill("post-")
     desk.sees(page, "of 200 or more found")
-    find.fill("no case is called so")
-    desk.sees(page, "Nothing found.")
-    expect(page.locator("li[data-id]")).to_have_count(0)
     find.fill("")
 
     (old,) = desk.come_in(db, Priority.P1, late=timedelta(days=2))
@@ -217,9 +209,6 @@ def test_a_senior_finds_sorts_and_gives_away_what_waits(page: Page, db: Database
     page.get_by_label("Order of the list").select_option("newest")
     expect(page.locator("li[data-id]").first).to_have_attribute("data-id", new)
     page.wait_for_url(re.compile("sort=newest"))
-    page.reload()
-    expect(page.get_by_label("Order of the list")).to_have_value("newest")
-    expect(page.locator("li[data-id]").first).to_have_attribute("data-id", new)
     desk.click(page, "Assign to …")
     desk.row_of(page, new).click()
     expect(desk.row_of(page, new).get_by_role("button", pressed=True)).to_be_visible()
@@ -247,7 +236,3 @@ def test_a_senior_finds_sorts_and_gives_away_what_waits(page: Page, db: Database
         leave()
         expect(desk.row_of(page, urgent)).to_be_visible(timeout=SEEN_MS)
         expect(show).to_be_hidden()
-    page.mouse.move(1200, 5)
-    expect(desk.row_of(page, mine).get_by_text("open here")).to_be_visible()
-    (held,) = [each for each in claims.my_claims(db, LOCAL_USER.at(_now())) if each.case_id == mine]
-    inbox.release(db, LOCAL_USER.at(_now()), mine, held.token, note="seen")

@@ -3,7 +3,6 @@ procedure of one's own is written, put in force and compared.
 """
 
 import asyncio
-import csv
 import io
 import json
 import re
@@ -20,7 +19,6 @@ from jobs.intake import BatchRequest, fill_batch, open_batch
 from jobs.process import system_clock
 from pages.research.comparing import differing_pairs
 from screening.datasets.reader import read_table
-from screening.labels import Outcome
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
@@ -32,7 +30,6 @@ from tests.browser import desk
 from tests.browser.conftest import EXPECT_MS, RunningApp, await_run, require_well, worker_at_rest
 from tests.databases import write
 from tests.pages.researched import SAMPLE, review, sample_rows, screening_of
-from tests.storage.batch_of import batch, decide
 
 pytestmark = pytest.mark.browser
 
@@ -42,8 +39,8 @@ ROWS = [("Ideation", "I read a book about the moon."), ("Attempt", "The tram was
         ("Ideation", "We planted beans in the garden."), ("Supportive", "We walked by the lake and had tea."),
         ("Ideation", "I read a book about the sea."), ("Attempt", "The bus was late again.")]  # fmt: skip
 MAPPING = {"second_look_mapping": 1, "columns": {"text": "Post", "id": "nr", "label": "Severity"}, "labels": LABELS}
-CELLS = (("S", Outcome.SAFE, 11), ("S", Outcome.UNSAFE, 4), ("S", Outcome.HUMAN_REVIEW, 3), ("U", Outcome.SAFE, 6),
-         ("U", Outcome.UNSAFE, 12), ("U", Outcome.HUMAN_REVIEW, 5), ("U", None, 2))  # fmt: skip
+
+
 THROUGH_ALL = "Our dog died and the house is so quiet now. I miss him at the door."
 """The simulated agents escalate it one after another."""
 FEW_CALLS = 20
@@ -94,71 +91,43 @@ def test_what_was_missed_is_read_tagged_and_taken_along(page: Page, db: Database
     assert frame["tags"].map(json.loads).map(len).sum() == missed
     lines = desk.taken(page, "Results (JSON lines)").decode().splitlines()
     assert frame.astype(object).where(frame.notna(), None).to_dict("records") == [json.loads(line) for line in lines]
+    _is_in_review_within_three_clicks(page, db, batch_id, missed)
 
 
-@pytest.fixture
-def rest(running_app: RunningApp, db: Database) -> Iterator[None]:
-    """The app's worker leaves alone what is made here."""
-    with worker_at_rest(running_app, db):
-        yield
-
-
-@pytest.fixture
-def matrix(db: Database, rest: None) -> str:
-    """A batch with cases in every cell, decided by hand."""
-    outcomes = [outcome for _, outcome, count in CELLS for _ in range(count)]
-    texts = [f"A quiet day, number {row}. {HOSTILE}" for row in range(1, len(outcomes) + 1)]
-    made = batch(db, texts, references="".join(label * count for label, _, count in CELLS))
-    ids = db.values(select(cases.c.id).where(cases.c.batch_id == made).order_by(cases.c.row))
-    for case_id, outcome in zip(ids, outcomes, strict=True):
-        if outcome is not None:
-            decide(db, case_id, outcome)
-    return made
-
-
-def test_a_wrong_case_is_in_review_within_three_clicks(page: Page, db: Database, matrix: str) -> None:
-    page.goto(f"/errors?batch={matrix}")
+def _is_in_review_within_three_clicks(page: Page, db: Database, batch_id: str, missed: int) -> None:
+    """From the matrix: a cell, a case, the button."""
+    page.goto(f"/errors?batch={batch_id}")
     desk.sees(page, page.get_by_role("button", name="Export"))
     desk.click_table(page, 0, 0.3, 28)
     desk.sees(page, page.get_by_role("heading", name="Original label safe, labeled safe"))
     desk.press(page, "ArrowDown")
-    missed = page.get_by_role("heading", name="Original label unsafe, labeled safe: false negative")
-    expect(missed).to_be_visible()
-    assert "cell=unsafe.safe" in page.url
+    heading = page.get_by_role("heading", name="Original label unsafe, labeled safe: false negative")
+    expect(heading).to_be_visible()
     page.reload()
-    expect(missed).to_be_visible()
-    desk.sees(page, "6 cases.")
+    expect(heading).to_be_visible()
+    desk.sees(page, f"{missed} cases.")
     page.get_by_text("Show the start of each text").click()
     await_run(page)
     require_well(page, "errors")
     desk.click_table(page, 1, 17, 17)
-    page.get_by_role("link", name="Open this case").click()
-    expect(page).to_have_url(re.compile(r"/case\?case=[0-9a-f]{32}$"))
-    desk.sees(page, "A quiet day, number 19")
-    page.goto(f"/errors?batch={matrix}&cell=unsafe.safe")
-    desk.sees(page, page.get_by_role("button", name="Send all 6 to review"))
-    await_run(page)
-    desk.click_table(page, 1, 17, 17)
     desk.sees(page, page.get_by_role("button", name="Send 1 to review"))
-    of_these = select(cases.c.id).where(cases.c.batch_id == matrix)
-    holders = select(inbox_entries.c.assignee).where(inbox_entries.c.case_id.in_(of_these))
-    before = len(db.values(holders))
     desk.click(page, "Review it now")
     page.wait_for_url(lambda url: "/inbox" in url)
     desk.sees(page, desk.case_text(page))
-    entered = db.values(holders)
-    assert len(entered) == before + 2, "it and a control"
-    assert sum(holder is not None for holder in entered) == 1
+    of_these = select(cases.c.id).where(cases.c.batch_id == batch_id)
+    holders = db.values(select(inbox_entries.c.assignee).where(inbox_entries.c.case_id.in_(of_these)))
+    assert sum(holder is not None for holder in holders) == 1
 
 
 @pytest.fixture
-def studied(db: Database, rest: None) -> str:
+def studied(running_app: RunningApp, db: Database) -> str:
     """The sample data screened, half of it under audit, and most of what waits reviewed blinded."""
     made: list[str] = []
     work = screening_of(db, sample_rows(), audit_rate=0.5, provenance=HOSTILE)
     thread = Thread(target=lambda: made.append(asyncio.run(work)))  # the browser's own loop is at work in this one
-    thread.start()
-    thread.join()
+    with worker_at_rest(running_app, db):
+        thread.start()
+        thread.join()
     review(db, "safe", most=45)
     return made[0]
 
@@ -211,7 +180,7 @@ def test_figures_are_opened_printed_and_corrected_labels_taken_along(page: Page,
     page.goto("/reliability")
     expect(page.get_by_text("Missed cases per 1,000 labeled safe", exact=True)).to_be_visible()
     desk.sees(page, "cannot be guaranteed yet")
-    for tab in ("Confidence sequence", "Planner", "Drift", "Configuration measured"):
+    for tab in ("Confidence sequence", "Planner"):
         page.get_by_role("tab", name=tab).click()
         await_run(page)
     require_well(page, "reliability")
@@ -261,10 +230,6 @@ def test_a_fourth_agent_is_put_in_force_and_compared(page: Page, db: Database, w
     _filled(page, "Name of the pipeline", "ours")
     desk.sees(page, re.compile(r"Difference to the active pipeline \(\w+\): \d+ lines"))
     require_well(page, "pipelines-draft")
-    page.set_viewport_size({"width": 390, "height": 844})  # the drawing is a list
-    expect(page.locator(".sl-dag ol > li").filter(has_text="Worker")).to_be_visible()
-    expect(page.locator(".sl-dag .p")).to_be_hidden()
-    page.set_viewport_size({"width": 1440, "height": 900})
     _filled(page, "What is new in this version", "a fourth agent")
     desk.click(page, "Save as a new version")
     desk.sees(page, "Saved: ours v1.")
@@ -296,10 +261,7 @@ def test_a_fourth_agent_is_put_in_force_and_compared(page: Page, db: Database, w
     apart = differing_pairs(paired_outcomes(db, LOCAL_USER, list_comparisons(db, LOCAL_USER)[0].id))
     assert apart
     desk.sees(page, f"Texts with another outcome: {len(apart)}")
-    grids = page.get_by_test_id("stDataFrame").locator("visible=true")
-    expect(grids).to_have_count(3)
+    expect(page.get_by_test_id("stDataFrame").locator("visible=true")).to_have_count(3)
     desk.click_table(page, 2, 17, 17)
     page.get_by_role("link", name="Open this case").click()
     expect(page).to_have_url(re.compile(f"case={apart[0].case_id}"))
-    texts = {row["id"]: row["text"] for row in csv.DictReader(SAMPLE.read_text(encoding="utf-8").splitlines())}
-    expect(page.get_by_text(texts[apart[0].external_id]).first).to_be_visible()

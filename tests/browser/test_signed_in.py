@@ -2,7 +2,6 @@
 their own. What reaches a browser is read off its connection: what is not on the page may still have been sent to it.
 """
 
-import csv
 import json
 import os
 import re
@@ -30,7 +29,7 @@ from tests.browser.conftest import RunningApp, require_well, started_app, wait_f
 from tests.browser.team import Person, browser_of
 from tests.databases import write
 from tests.free_port import free_port
-from tests.storage.inbox_cases import form, take, vouch
+from tests.storage.inbox_cases import form, take
 
 pytestmark = pytest.mark.browser
 
@@ -92,7 +91,6 @@ def _sign_in(page: Page, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def people(site: RunningApp, provider: str) -> dict[str, Actor]:
-    """The team's accounts."""
     db, now, found = Database(site.database_url), datetime.now(UTC), {}
     for name, role in TEAM.items():
         known = SignIn(subject=f"{provider}|{name}", display_name=f"{name.title()} Example", issued_at=now)
@@ -183,49 +181,21 @@ def test_an_administrator_reads_nothing(signed_in: SignedIn, provider: str, db: 
     desk.click(page, "Save roles")
     desk.sees(page, "Roles saved.")
     desk.open_inbox(new.page)
-    _changes_settings(page, db)
-    signed_in("rae").page.goto("/reliability")
-    expect(signed_in("rae").page.get_by_text(re.compile("cannot be guaranteed yet: 0 of 124"))).to_be_visible()
 
     page.goto("/batches")
     desk.click(page, "Pause AI decisions", "Pause now")
     expect(page.get_by_role("alert").filter(has_text="AI decisions paused")).to_be_visible()
     assert current(db).settings.stopped
-    page.goto("/pipelines")
+    page.goto("/audit")
     desk.click(page, "AI decisions paused", "Resume AI decisions")
     desk.sees_no(page, "AI decisions paused")
     assert not current(db).settings.stopped
-    page.goto("/audit")
-    vouch(db)
-    desk.click(page, "Verify log")
-    desk.sees(page, "is unbroken")
     assert json.loads(desk.taken(page, "Download checkpoint", "button"))["count"] > 0
     page.goto("/inbox")
     desk.sees(page, "You see the queue", page.locator("li[data-id]").first)
     expect(page.get_by_role("button", name="Next case")).to_have_count(0)
     require_well(page, "team-administrator")
     assert not ada.was_sent(*TEXTS, ANNS_NOTE, BOS_NOTE, *ENGINE)
-
-
-def _changes_settings(page: Page, db: Database) -> None:
-    page.get_by_role("tab", name="Site", exact=True).click()
-    field = page.get_by_role("spinbutton", name="P0", exact=True)
-    save = page.get_by_test_id("stForm").filter(has=field).get_by_test_id("stFormSubmitButton")
-    beside = page.get_by_test_id("stNumberInput").filter(has=field)
-    says = "element => getComputedStyle(element, '::after').content"
-    for value, sign in (("6", False), ("999999", True), ("7", False)):
-        field.fill(value)
-        assert ["limits" in place.evaluate(says) for place in (save, beside)] == [sign, sign], value
-    page.get_by_role("spinbutton", name="Share randomly double-reviewed").fill("1")
-    desk.click(page, "Save as a new version")
-    desk.sees(page, re.compile(r"Version \d+ is active\."))
-    assert current(db).settings.second_review_rate == 1
-    page.get_by_label("Misses allowed").fill("2")
-    desk.press(page, "Enter")
-    needed = page.get_by_test_id("stMetric").filter(has_text="Reviewed unsafe texts needed")
-    expect(needed).to_contain_text("124")
-    desk.click(page, "Lock plan")
-    expect(page.get_by_text("is active.").last).to_be_visible()
 
 
 def test_two_read_one_case_and_neither_sees_too_early(signed_in: SignedIn, db: Database) -> None:
@@ -302,12 +272,6 @@ def test_a_senior_decides_by_keyboard_alone(signed_in: SignedIn, people: dict[st
         submit_review(db, people[name].at(now), case_id, token, form(label, note=note), f"{name:0>32}")
     sue.received.clear()
 
-    page.goto(f"/batches?batch={row.batch_id}")
-    desk.click(page, "Export")
-    found = list(csv.DictReader(desk.taken(page, "Results (CSV)").decode("utf-8-sig").splitlines()))
-    open_case = next(each for each in found if each["id"] == row.external_id)
-    assert (open_case["outcome"], open_case["node"], open_case["calls"]) == ("in review", "", "")
-
     desk.open_inbox(page)
     desk.tab_to(page, page.locator("summary").filter(has=page.get_by_text("1 to decide: reviewers disagree")))
     desk.press(page, "Enter")
@@ -335,16 +299,11 @@ def test_a_senior_decides_by_keyboard_alone(signed_in: SignedIn, people: dict[st
     desk.sees(page, "Version 1: Unsafe", page.get_by_role("heading", name="What the AI did"))
 
     made = db.row(select(adjudications).where(adjudications.c.case_id == case_id))
-    given = db.values(select(reviews.c.id).where(reviews.c.case_id == case_id))
-    assert (made.label, made.method, made.by) == ("unsafe", "senior", people["sue"].id)
-    assert set(made.review_ids) == set(given) and len(given) == 2
+    assert (made.label, made.method, made.by, len(made.review_ids)) == ("unsafe", "senior", people["sue"].id, 2)
     page = signed_in("ann").page
     page.goto(f"/case?case={case_id}")
     desk.sees(page, "Version 1: Unsafe", ANNS_NOTE, BOS_NOTE)
     expect(page.get_by_role("button", name="Save")).to_have_count(0)
-    sue.page.goto(f"/inbox?case={case_id}")
-    desk.click(sue.page, "Take this case")
-    desk.sees(sue.page, "This case is closed.")
 
 
 def test_who_loses_the_role_meanwhile_keeps_the_draft(

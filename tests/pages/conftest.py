@@ -30,7 +30,6 @@ SHELL = ROOT / "pages" / "shell.py"
 
 
 def script_at(address: str) -> str:
-    """The script behind an address."""
     (file,) = (entry.file for entry in ENTRIES if address == (entry.address or entry.file))
     return str(ROOT / "pages" / f"{file}.py")
 
@@ -56,7 +55,6 @@ def words_on(page: AppTest) -> str:
 
 
 def html_on(page: AppTest) -> str:
-    """All HTML of a page as it is."""
     return " ".join(element.proto.body for element in page.get("html"))
 
 
@@ -81,7 +79,6 @@ def sign_in(page: AppTest, subject: str, at: datetime, **claims: object) -> AppT
 
 
 def in_address(page: AppTest, name: str) -> str:
-    """What the page's address says of it, once."""
     value = page.query_params[name]
     return value if isinstance(value, str) else value[0]
 

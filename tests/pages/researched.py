@@ -58,7 +58,6 @@ async def screening_of(
 
 
 def work(db: Database) -> None:
-    """Screen everything that is pending."""
     asyncio.run(LocalRunner(job_of(db, Agents(Settings())), 4, until_done=True).run())
 
 

@@ -2,16 +2,14 @@
 
 import io
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from openpyxl import Workbook
 from sqlalchemy import select
 from streamlit.testing.v1 import AppTest
 
-from jobs.intake import NOBODY, receiver
+from jobs.intake import receiver
 from pages.batches import new_batch
 from pages.batches.file_check import Check, check
 from pages.batches.intake_runs import intake_runs
@@ -21,15 +19,14 @@ from screening.labels import Outcome
 from screening.pipeline.config import chain, preset
 from screening.pipeline.cost import cost_usd, usage_per_call
 from screening.pipeline.files import load_prompts
-from screening.review.actors import LOCAL_USER, SYSTEM
+from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
 from screening.settings import Settings
 from screening.stopping.rules import MajorityVote
 from storage.batches import batches
 from storage.batches.batch_state import BatchState
-from storage.batches.configurations import activate, keep_version, load_configuration, save_configuration
+from storage.batches.configurations import activate, keep_version, load_configuration
 from storage.batches.costs import Spent
-from storage.batches.intake import stop_intake
 from storage.batches.overnight import is_overnight
 from storage.database import Database
 from storage.review import worklist
@@ -37,7 +34,7 @@ from storage.schema import cases
 from storage.settings_store import SiteSettings, change, current
 from tests.pages.conftest import Opener, choose_rows, html_on, in_address, press, restart, start, upload, words_on
 from tests.pages.researched import work
-from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, decide, waiting
+from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 from tests.storage.people import ANN, RESEARCHER
 
 BY = LOCAL_USER.at(NOW)
@@ -282,21 +279,6 @@ def test_a_file_that_was_started_leads_to_its_batch_and_is_gone_on_with_or_put_a
     found = batches.progress(page_database, batch.id)
     ended = (BatchState.RUNNING, 300) if label.startswith("Continue") else (BatchState.CANCELLED, 0)
     assert (found.state, found.rows_in) == ended
-
-
-def test_rows_another_process_left_out_are_said_without_a_button(open_page: Opener, page_database: Database) -> None:
-    version = save_configuration(page_database, CONFIGURATION, NOW)
-    evaluation: Mapping[str, Any] = {"provenance": "a jury", "steps": [], "call": "sample(5)", "sha256": ["0"]}
-    for intake, why, way_on in (
-        ({"program": "chat"}, "file_refused", "comes again under its key"),
-        ({}, "file_refused", "when the app that has the file"),
-        (evaluation, NOBODY, "begins a batch of its own"),
-    ):
-        new = batches.NewBatch(name="night.csv", configuration_version=version, seed=1, intake=intake)
-        batch_id = batches.create_batch(page_database, BY, new)
-        stop_intake(page_database, SYSTEM.at(NOW), batch_id, why)
-        page = open_page("batches", batch=batch_id)
-        assert way_on in words_on(page) and not [one for one in page.button if "rows" in one.label]
 
 
 def test_overnight_is_for_research(page_database: Database, open_page: Opener, monkeypatch: pytest.MonkeyPatch) -> None:

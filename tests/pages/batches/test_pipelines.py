@@ -1,6 +1,5 @@
 """Pipelines: a draft's changes; on the page drawn, saved, put in force and used; a comparison's figures and end."""
 
-from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from pages.ui.labels import literal
 from screening.labels import Label
 from screening.models.canaries import ALL, Probed
 from screening.pipeline.config import RULES, PipelineConfig, chain, preset
-from screening.pipeline.files import PromptError, load_prompts
+from screening.pipeline.files import load_prompts
 from screening.review.actors import LOCAL_USER
 from screening.stopping.rules import MajorityVote
 from storage.batches import configurations
@@ -71,26 +70,10 @@ def test_the_price_is_that_of_the_dearest_way_and_a_vote_has_no_bound() -> None:
     assert [holds for holds, _ in editor.checks(voting)].count(False) == 3
 
 
-def test_prompts_are_shown_with_their_hash_and_what_differs_from_what_is_in_force() -> None:
-    prompts, (worker, risk, legal) = load_prompts(), RECOMMENDED.nodes
-
-    def facts(**of_risk: str) -> tuple[tuple[str, list[str]], ...]:
-        nodes = (worker, risk.model_copy(update=of_risk), legal)
-        return tuple(editor.prompt_facts(RECOMMENDED, RECOMMENDED.model_copy(update={"nodes": nodes}), prompts))
-
-    (same, nothing), (_, lines), _ = facts(instructions=f"{prompts.files['risk']}\nA further line.")
-    assert sha256(prompts.system("worker").encode()).hexdigest()[:12] in same
-    assert not nothing and same.endswith("as in the active one")
-    assert [line for line in lines if line[0] in "+-"] == ["+A further line."]
-    with pytest.raises(PromptError, match="node 'other' has no prompt"):
-        facts(name="other")
-
-
 # --- the page
 
 
 def press(page: AppTest, key: str, **texts: str) -> AppTest:
-    """After these texts were written, and this button pressed."""
     for name, words in texts.items():
         page.text_input(key=f"pipeline_{name}").set_value(words).run()
     page.button(key=f"pipeline_{key}").click().run()

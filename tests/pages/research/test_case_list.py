@@ -5,7 +5,7 @@ from html import unescape
 from urllib.parse import parse_qs, urlparse
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select
 from streamlit.testing.v1 import AppTest
 
 from pages.research.case_list import COUNTS_AS_SEEN, NO_OUTCOMES
@@ -17,11 +17,10 @@ from storage.batches.batches import progress
 from storage.database import Database
 from storage.research.cells import remarks
 from storage.review.claims import my_claims
-from storage.schema import audit_events, cases, inbox_entries
+from storage.schema import audit_events, inbox_entries
 from storage.visibility import choose_hiding
-from tests.databases import write
 from tests.pages.conftest import Opener, choose_rows, html_on, in_address, press, words_on
-from tests.storage.batch_of import LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
+from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
 from tests.storage.people import ADMIN, ANN
 
 TEXTS = ["a quiet day", "write to me@example.org", "so tired of it", "=cmd", "nothing", "bread", "![x](http://x)"]
@@ -130,22 +129,6 @@ def test_cases_in_review_are_counted_and_hidden_by_the_switch_alone(open_page: O
         page.toggle(key="hide_in_review").set_value(not hides).run()
     choose_hiding(page_database, LOCAL_USER.at(LATER), hide=False)  # in another tab
     assert page.run().toggle(key="hide_in_review").value is False
-
-
-def test_a_filter_or_a_page_that_is_gone_leads_to_the_first_page(open_page: Opener, page_database: Database) -> None:
-    """A cell of two pages; agents were in two minds about three of its cases."""
-    batch_id = batch(page_database, [f"text {number}" for number in range(30)], references="U" * 30)
-    for number, case_id in enumerate(waiting(page_database)):
-        made = run("SSSSSSE" if number % 10 == 0 else "SSSSSS")
-        assert commit_run(page_database, case_id, 0, made)
-        assert commit(page_database, case_id, screening(Outcome.SAFE, made))
-    page = open_page("errors", batch=batch_id, cell="unsafe.safe")
-    page = page.pagination[0].set_value(2).run()
-    assert list(page.dataframe[1].value["Row"]) == [26, 27, 28, 29, 30]
-    write(page_database, update(cases).where(cases.c.row > 20).values(reference="safe"))
-    assert list(page.run().dataframe[1].value["Row"]) == list(range(1, 21))
-    page.selectbox(key="filter_gap").set_value("0.8 or less").run()
-    assert list(page.dataframe[1].value["Row"]) == [1, 11]
 
 
 def test_one_or_all_cases_of_a_cell_are_sent_with_as_many_controls(open_page: Opener, page_database: Database) -> None:

@@ -55,7 +55,6 @@ NO_MIX = OutcomeMix(reference={}, looks=(), until=None)
 
 
 def audited(outcome: Outcome, label: Label | None, probability: float = 0.05, minute: int = 0, **of: Any) -> Review:
-    """One review; ``of`` says more of its case."""
     named = {"stratum": f"texts with π {probability:g}", "outcome": outcome, "probability": probability, "coin": 0.0}
     case = AuditCase(**named | {"blind_first": label} | of)
     return Review(case=case, settled_at=AT, read_at=AT + timedelta(minutes=minute) if label else None)
@@ -224,7 +223,6 @@ def _counts(page: AppTest, key: str) -> dict[str, int]:
 
 
 def _opens(page: AppTest, words: str, count: int) -> bool:
-    """Whether the list of this count says that it has so many."""
     page.pills(key="audit_cases").set_value(f"{words} {count}").run()
     return any(re.match(rf"{count} cases?\.", caption.value) for caption in page.caption)
 

@@ -35,7 +35,6 @@ class OpenDesk:
 
     @property
     def answer(self) -> dict[str, Any]:
-        """What was answered last."""
         return list(self.answers.values())[-1]
 
     def look(self) -> "OpenDesk":
@@ -65,11 +64,9 @@ class OpenDesk:
         return {"id": act_id or new_id(datetime.now(UTC)), "kind": kind, "case": case.get("id"), **token, **body}
 
     def ask(self, kind: str, act_id: str = "", **body: Any) -> "OpenDesk":
-        """One action, for the case on the desk and under its lease."""
         return self.send(self.asked(kind, act_id, **body))
 
     def take_next(self) -> "OpenDesk":
-        """N."""
         return self.ask("next", case=None)
 
     def save(self, label: str = "unsafe", certainty: int = 4, **fields: Any) -> "OpenDesk":

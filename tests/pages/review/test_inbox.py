@@ -55,13 +55,11 @@ def _give_to_bo(db: Database, case_id: str) -> None:
 
 @pytest.fixture
 def case_id(page_database: Database) -> str:
-    """One P2 case that waits."""
     return fill(page_database)[0]
 
 
 @pytest.fixture
 def page(case_id: str) -> OpenDesk:
-    """An inbox with that case on its desk."""
     return OpenDesk().take_next()
 
 

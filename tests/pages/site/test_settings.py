@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from datetime import UTC, datetime, time, timedelta
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -40,7 +40,6 @@ PROGRAM_NAME, WEBHOOK = "new_program-Name", "new_program-Webhook (https), notifi
 
 
 def submit(page: AppTest, button: str, values: Mapping[str, Any]) -> AppTest:
-    """Fill these in, by key or by form and label, and press."""
     kinds = (page.number_input, page.text_input, page.text_area, page.selectbox, page.checkbox, page.time_input)
     inputs = [one for kind in kinds for one in kind]
     for name, value in values.items():
@@ -228,13 +227,12 @@ def test_the_card_says_what_is_not_measured_and_escapes_what_could_be_markup(pag
     assert "<b>" not in page and "&lt;b&gt;" in page
 
 
-@pytest.mark.parametrize("protocol", ["anthropic", "chat"])
-def test_a_model_is_tried_once_and_told_without_its_key(protocol: Literal["anthropic", "chat"]) -> None:
-    """As on the page: one call from a thread without a loop, against the stub of either protocol."""
+def test_a_model_is_tried_once_and_told_without_its_key() -> None:
+    """As on the page: one call from a thread without a loop."""
 
     async def ask() -> tuple[Preflight, Preflight, int]:
         async with StubServer() as stub:
-            settings = Settings(anthropic_api_key="secret", anthropic_base_url=stub.url, sampler=protocol)
+            settings = Settings(anthropic_api_key="secret", anthropic_base_url=stub.url, sampler="chat")
             found = await asyncio.to_thread(model_panel.try_settings, settings)
             away = settings.model_copy(update={"anthropic_base_url": "http://127.0.0.1:9/"})
             return found, await asyncio.to_thread(model_panel.try_settings, away), stub.counters.requests
@@ -243,46 +241,35 @@ def test_a_model_is_tried_once_and_told_without_its_key(protocol: Literal["anthr
     assert found.ok and requests == 1 and not away.ok and "secret" not in away.message
 
 
-NAME = "another-1"
-
-
-@pytest.fixture
-def answered_as_another(page_database: Database, monkeypatch: pytest.MonkeyPatch) -> configurations.Configuration:
-    """The live configuration of a site with a model server, which answered its probes under another name."""
+def test_an_administrator_accepts_a_model_s_other_name_and_who_may_only_read_pauses(
+    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A site with a model server, which answered its probes under another name: they are tried again."""
+    name = "another-1"
     monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9/")
     restart()
     made = context.configuration(context.usual_pipeline())
     ends = dict.fromkeys(ALL, (str(Outcome.HUMAN_REVIEW), str(Reason.NO_ANSWER)))
-    probed = Probed(ends=ends, calls=8, other_names=(NAME,))
+    probed = Probed(ends=ends, calls=8, other_names=(name,))
     configurations.keep_preflight(page_database, made.preflight_key, probed, NOW)
-    return made
-
-
-def test_an_administrator_accepts_a_model_s_other_name_and_it_is_tried_again(
-    open_page: Opener, page_database: Database, answered_as_another: configurations.Configuration
-) -> None:
-    page = open_page("settings")
-    assert NAME in [code.value for code in page.code]
-    page = press(page, "Accept this name")
-    assert current(page_database).settings.accepted_model_names == (NAME,)
+    register(page_database, RESEARCHER)
+    with monkeypatch.context() as shared:
+        shared.setattr("pages.ui.http.sign_in_configured", lambda: True)
+        restart()
+        page = sign_in(open_page(), RESEARCHER.id, context.now(), name="Rae")
+        page = page.switch_page(script_at("settings")).run()
+        assert not page.exception and name in [code.value for code in page.code]
+        assert page.number_input(key="lease_minutes_v0").disabled
+        assert not {"Save roles", "Accept this name"} & {button.label for button in page.button}
+        page = press(page, "Pause now")
+        assert settings_store.is_stopped(page_database)
+        assert "Resume AI decisions" not in {button.label for button in page.button}
+    restart()
+    page = press(open_page("settings"), "Accept this name")
+    assert current(page_database).settings.accepted_model_names == (name,)
     assert "Accept this name" not in [button.label for button in page.button]
     now = context.configuration(context.usual_pipeline())
-    assert now.sampler["answers_as"] == sorted({NAME, context.settings().model})
-    assert now.version != answered_as_another.version, "calibrations are made for another configuration"
+    assert now.sampler["answers_as"] == sorted({name, context.settings().model})
+    assert now.version != made.version, "calibrations are made for another configuration"
     assert model_panel.PENDING in [caption.value for caption in page.caption]
-
-
-@pytest.mark.usefixtures("answered_as_another")
-def test_who_may_only_read_pauses(open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    register(page_database, RESEARCHER)
-    monkeypatch.setattr("pages.ui.http.sign_in_configured", lambda: True)
-    restart()
-    page = sign_in(open_page(), RESEARCHER.id, context.now(), name="Rae")
-    page = page.switch_page(script_at("settings")).run()
-    assert not page.exception and NAME in [code.value for code in page.code]
-    assert page.number_input(key="lease_minutes_v0").disabled
-    assert not {"Save roles", "Accept this name"} & {button.label for button in page.button}
-    page = press(page, "Pause now")
-    assert settings_store.is_stopped(page_database)
-    assert "Resume AI decisions" not in {button.label for button in page.button}

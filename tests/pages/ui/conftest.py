@@ -23,7 +23,6 @@ def claims_of(subject: str) -> dict[str, Any]:
 
 
 def signed(claims: object) -> str:
-    """The cookie that a browser carries then."""
     return create_signed_value(get_cookie_secret(), http.SIGNED_IN_COOKIE, json.dumps(claims)).decode()
 
 

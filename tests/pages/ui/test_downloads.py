@@ -38,7 +38,6 @@ SITE = Starlette(routes=[FILES_ROUTE])
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Where a real server has the route."""
     server = uvicorn.Server(uvicorn.Config(SITE, port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

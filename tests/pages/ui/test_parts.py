@@ -13,7 +13,6 @@ from sqlalchemy import update
 
 from jobs.computing import NotComputed
 from jobs.process import system_clock
-from pages.research.claims_today import UNDER_WAY, agreement_figure
 from pages.review.routes import View, snapshot
 from pages.ui.compute import compute, compute_again, compute_meanwhile
 from pages.ui.labels import error_words
@@ -62,12 +61,10 @@ def named(_db: Database, folder: str) -> str:
 
 
 def broken(_db: Database) -> None:
-    """A computation with a fault of its own."""
     raise ValueError("the words of a text")
 
 
 def eventually(look: Callable[[], object]) -> object:
-    """What is found within a minute."""
     until = time.monotonic() + 60
     while (found := look()) is None and time.monotonic() < until:
         time.sleep(0.02)
@@ -97,16 +94,6 @@ def test_nobody_waits_and_values_are_kept(page_database: Database, tmp_path: Pat
     for _ in range(2):
         with pytest.raises(NotComputed, match="ValueError"):
             eventually(lambda: compute_meanwhile(broken))
-
-
-def test_the_first_page_is_painted_while_a_figure_is_computed(
-    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pages.ui.compute.AT_ONCE", -1)
-    monkeypatch.setattr("pages.ui.compute.LOOK_S", 0.0)
-    assert agreement_figure(LOCAL_USER)[1] == UNDER_WAY
-    page = open_page()
-    assert eventually(lambda: UNDER_WAY not in words_on(page.run()) or None), "it comes by itself"
 
 
 def test_each_standstill_is_told_in_its_own_words_with_since_when_and_how_many_wait() -> None:
