@@ -191,10 +191,9 @@ def leave(upload: Upload) -> None:
 def show_counts(table: Table, found: Check, rejected: StreamedFile) -> None:
     """Rows in, accepted and rejected, how the file was read, and what should be known before starting."""
     report, out = table.report, sum(found.rejected.values())
-    known = f" · recognized as {report.known}" if report.known else ""
     st.markdown(
         f"**{count_of(found.rows_in, 'row')}**: :green[**{found.accepted:,} accepted**], "
-        f"{':red' if out else ''}[**{out:,} rejected**] · {literal(format_words(report) + known)}".replace(
+        f"{':red' if out else ''}[**{out:,} rejected**] · {literal(format_words(report))}".replace(
             "[**0 rejected**]", "0 rejected"
         )
     )

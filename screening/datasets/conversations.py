@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import count, pairwise
@@ -194,10 +194,7 @@ def _turn(number: int, message: Mapping[str, Any], speakers: Mapping[str, Role |
     word = _first(message, _ROLES)
     if isinstance(word, dict):
         word = word.get("role") or word.get("name")
-    role = role_of(word, speakers) if isinstance(word, str) else None
-    if role is None:
-        said = "has no role" if not isinstance(word, str) or not word.strip() else "has a role that nobody explained"
-        raise TurnsRefused(Reason.TURN_WITHOUT_ROLE, f"turn {number} {said}")
+    role = _role(f"turn {number}", word, speakers)
     content = _first(message, _CONTENTS)
     read = content_of(content)
     if read is None:
@@ -206,6 +203,14 @@ def _turn(number: int, message: Mapping[str, Any], speakers: Mapping[str, Role |
         role = Role.TOOL
     text, lost = read
     return turn_of(role, text, lost=lost, at=note(_first(message, _TIMES)), own=note(_first(message, _IDS)))
+
+
+def _role(where: str, word: object, speakers: Mapping[str, Role | None]) -> Role:
+    role = role_of(word, speakers) if isinstance(word, str) else None
+    if role is None:
+        said = "has a role that nobody explained" if isinstance(word, str) and word.strip() else "has no role"
+        raise TurnsRefused(Reason.TURN_WITHOUT_ROLE, f"{where} {said}")
+    return role
 
 
 def _part(one: object) -> Iterator[tuple[str, bool]]:
@@ -471,9 +476,8 @@ def _one(rows: list[FileRow], mapping: ColumnMapping, reading: ConversationReadi
     try:
         require_few(len(rows))
         placed = [_placed_turn(row, mapping, reading) for row in rows]
-        turns = tuple(
-            placed[at][1] for at in _order([(row.row, order) for row, (order, _) in zip(rows, placed, strict=True)])
-        )
+        order = _order([(row.row, place) for row, (place, _) in zip(rows, placed, strict=True)])
+        turns = tuple(placed[at][1] for at in order)
     except TurnsRefused as refusal:
         return _refused(first, refusal, "\n\n".join(_words(row, mapping) for row in rows), named=True)
     return replace(first, talk=Conversation(turns=turns))
@@ -481,11 +485,8 @@ def _one(rows: list[FileRow], mapping: ColumnMapping, reading: ConversationReadi
 
 def _placed_turn(row: FileRow, mapping: ColumnMapping, reading: ConversationReading) -> tuple[str, Turn]:
     """A row's place in the order and its turn. Raises TurnsRefused."""
-    word, content = row.single(reading.role) or "", content_of(row.content(mapping.text))
-    role = role_of(word, speakers_of(reading))
-    if role is None:
-        said = "has a role that nobody explained" if word.strip() else "has no role"
-        raise TurnsRefused(Reason.TURN_WITHOUT_ROLE, f"row {row.row} {said}")
+    speakers = speakers_of(reading)
+    role, content = _role(f"row {row.row}", row.single(reading.role), speakers), content_of(row.content(mapping.text))
     if content is None:
         raise TurnsRefused(Reason.NOT_A_TEXT, f"row {row.row} holds no text")
     order = (row.single(reading.order) or "").strip() if reading.order else str(row.row)
@@ -499,40 +500,32 @@ def _order(places: list[tuple[int, str]]) -> list[int]:
     """The rows (number and place of each) in their order: by numbers, where two must not be the same, or by times.
     TurnsRefused for anything else, and for both mixed.
     """
-    numbers, times = [_number(order) for _, order in places], [_moment(order) for _, order in places]
-    if None not in numbers:
-        pairs = sorted((number, at) for at, number in enumerate(numbers) if number is not None)
-        for (number, one), (next_number, other) in pairwise(pairs):
-            if number == next_number:
-                first, second = sorted((places[one][0], places[other][0]))
-                sentence = f"rows {first} and {second} have the same place in the order"
-                raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, sentence)
-        return [at for _, at in pairs]
-    for (row, _), place, time in zip(places, numbers, times, strict=True):
-        if place is None and time is None:
+    keys = [(_read(float, order), _read(datetime.fromisoformat, order)) for _, order in places]
+    for (row, _), key in zip(places, keys, strict=True):
+        if key == (None, None):
             sentence = f"row {row} has a place in the order that is no number and no time"
             raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, sentence)
-    if None in times:
-        raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, "some of its places in the order are numbers and some times")
+    kind = 0 if all(number is not None for number, _ in keys) else 1
     try:
-        return [at for _, at in sorted((time, at) for at, time in enumerate(times) if time is not None)]
-    except TypeError:  # with a time zone and without
-        raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, "some of its times name a zone and some do not") from None
+        ordered = sorted(range(len(keys)), key=lambda at: keys[at][kind])
+    except TypeError:  # None beside a time, or a time with a zone and one without
+        sentence = "some of its places in the order are numbers and some times, or times with a zone and without"
+        raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, sentence) from None
+    for one, other in pairwise(ordered):
+        if kind == 0 and keys[one][0] == keys[other][0]:
+            first, second = sorted((places[one][0], places[other][0]))
+            sentence = f"rows {first} and {second} have the same place in the order"
+            raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, sentence)
+    return ordered
 
 
-def _number(order: str) -> float | None:
+def _read(kind: Callable[[str], Any], order: str) -> Any:
+    """None for what is none of this kind, and for "nan"."""
     try:
-        number = float(order)
+        found = kind(order)
     except ValueError:
         return None
-    return number if number == number else None  # "nan" is no place
-
-
-def _moment(order: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(order)
-    except ValueError:
-        return None
+    return found if found == found else None
 
 
 def read_case(cell: str, reading: ConversationReading, receive: Receive) -> NewCase:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 from screening.datasets.rows import RejectedRow
 
@@ -117,29 +117,21 @@ _CHARACTERS = 8_000_000
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class _Parts(io.RawIOBase):
+class _Parts(io.BytesIO):
     """What was written and not yet taken."""
 
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._written = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, part: Any) -> int:
-        content = bytes(part)
-        self._parts.append(content)
-        self._written += len(content)
-        return len(content)
+    taken = 0
 
     def tell(self) -> int:
-        return self._written
+        return self.taken + super().tell()
 
     def take(self) -> bytes:
         """All of it; it is forgotten here."""
-        taken, self._parts = b"".join(self._parts), []
-        return taken
+        part = self.getvalue()
+        self.taken += len(part)
+        self.seek(0)
+        self.truncate()
+        return part
 
 
 def parquet_parts(columns: Mapping[str, Kind], rows: Iterable[Mapping[str, object]]) -> Iterator[bytes]:

@@ -1,14 +1,14 @@
 """The first pass over a file: what it holds, which rows repeat an id, and what a person must say before it is read."""
 
-import hashlib
 import re
+import sys
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 import numpy as np
-import numpy.typing as npt
 
 from screening.datasets.mapping import (
     ColumnMapping,
@@ -44,8 +44,6 @@ LABELS_SHOWN = 100
 EXCEL_CELL = 32_767
 """Most characters an Excel cell holds."""
 _NEAR_EXCEL_CELL = 32_700
-
-_DIGEST = 8
 
 LOOKED_AT = 20_000
 """Characters of an unread cell that are looked through."""
@@ -195,43 +193,32 @@ class FileProfile:
 
 
 class _Ids:
-    """Ids and contents of rows as digests: constant work and 33 bytes a row."""
+    """Ids and contents of rows by their hashes: constant work and 40 bytes a row."""
 
     def __init__(self) -> None:
-        self._ids, self._contents, self._numbers, self._spaced = bytearray(), bytearray(), bytearray(), bytearray()
-        self._codes, self._labels = array("I"), dict[str | None, int]()
+        self._ids, self._contents, self._rows, self._spaced = array("q"), array("q"), array("q"), array("q")
+        self._labels: list[str | None] = []
 
     def add(self, row: int, identity: str, content: tuple[str | None, ...], label: str | None) -> None:
         """Keep a row's."""
-        self._ids += _digest(identity)
-        self._contents += _digest("\x00".join("" if part is None else f"{len(part)}:{part}" for part in content))
-        self._numbers += row.to_bytes(8, "little")
+        self._ids.append(hash(identity))
+        self._contents.append(hash(content))
+        self._rows.append(row)
+        self._labels.append(None if label is None else sys.intern(label))
         if identity != identity.strip():
-            self._spaced += _digest(identity.strip())
-        self._codes.append(self._labels.setdefault(label, len(self._labels)))
+            self._spaced.append(hash(identity.strip()))
 
-    def groups(self) -> Iterator[list[tuple[int, bytes, str | None]]]:
+    def groups(self) -> Iterator[list[tuple[int, int, str | None]]]:
         """Of each id that several rows share those rows in order, each with its content and its label."""
-        ids = self._as_array(self._ids)
-        contents, numbers = self._as_array(self._contents), np.frombuffer(self._numbers, dtype="<u8")
-        order = np.lexsort((numbers, ids["low"], ids["high"]))
-        ordered, labels = ids[order], list(self._labels)
-        edges = np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1, [len(ordered)]))
-        several = edges[1:] - edges[:-1] > 1
-        for start, end in zip(edges[:-1][several], edges[1:][several], strict=True):
-            yield [(int(numbers[at]), contents[at].tobytes(), labels[self._codes[at]]) for at in order[start:end]]
+        order = np.argsort(np.array(self._ids), kind="stable")
+        for _, places in groupby(order, key=self._ids.__getitem__):
+            found = [(self._rows[at], self._contents[at], self._labels[at]) for at in places]
+            if len(found) > 1:
+                yield found
 
     def twins(self) -> int:
         """How many ids with spaces around them differ from another id in those spaces only."""
-        kind = f"S{2 * _DIGEST}"
-        return int(np.isin(np.frombuffer(bytes(self._spaced), dtype=kind), self._as_array(self._ids).view(kind)).sum())
-
-    def _as_array(self, kept: bytearray) -> npt.NDArray[np.void]:
-        return np.frombuffer(kept, dtype=np.dtype([("high", "<u8"), ("low", "<u8")]))
-
-
-def _digest(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=2 * _DIGEST).digest()
+        return int(np.isin(np.array(self._spaced), np.array(self._ids)).sum())
 
 
 class UnreadColumns:

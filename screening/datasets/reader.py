@@ -12,7 +12,7 @@ from screening.datasets.columnar import find_columnar
 from screening.datasets.conversations import is_transcript, join_turns
 from screening.datasets.delimited import find_delimited
 from screening.datasets.json_rows import decided, find_inspect_log, json_format, read_json
-from screening.datasets.mapping import TRANSCRIPT, ColumnMapping, KnownDataset, recognise
+from screening.datasets.mapping import TRANSCRIPT, ColumnMapping
 from screening.datasets.profile import (
     EXCEL_CELL,
     FileProfile,
@@ -78,7 +78,6 @@ class FileReport:
     sheets: tuple[str, ...]
     columns: tuple[str, ...]
     mapping: ColumnMapping
-    known: KnownDataset | None
     rows: int
     unread: tuple[str, ...]
     label_values: Mapping[str, int]
@@ -294,7 +293,6 @@ def _report(name: str, layout: FileLayout, found: FileProfile, labels: Mapping[s
         sheets=layout.sheets,
         columns=found.columns,
         mapping=found.mapping,
-        known=recognise(found.columns, found.label_values),
         rows=found.rows,
         unread=found.unread,
         label_values=dict(found.label_values),
@@ -354,28 +352,22 @@ def _warnings_of_ids(found: FileProfile) -> Iterator[str]:
         yield f"{ids} from another id only in spaces around it; they are kept apart."
 
 
-def _of_conversations(mapping: ColumnMapping) -> dict[str, Any]:
-    reading = mapping.conversation
-    if reading is None:
-        return {}
-    named = {"shape": reading.shape, "judged": reading.judged, "context_tokens": reading.context_tokens}
-    return {"conversations": {**named, "questions": list(reading.questions)}}
-
-
 def describe_reading(report: FileReport) -> dict[str, Any]:
     """How the file was read, as data kept with its batch."""
+    mapping, reading = report.mapping, report.mapping.conversation
+    turns: dict[str, Any] = {}
+    if reading is not None:
+        turns = {name: getattr(reading, name) for name in ("shape", "judged", "context_tokens")}
+        turns = {"conversations": turns | {"questions": list(reading.questions)}}
     return {
         "format": report.format,
         "encoding": report.encoding,
         "separator": report.separator,
-        "text_column": ", ".join(report.mapping.text_columns()),
-        "id_column": report.mapping.id,
-        "reply_column": report.mapping.reply,
-        "label_column": report.mapping.label,
-        "group_column": report.mapping.group,
+        "text_column": ", ".join(mapping.text_columns()),
+        **{f"{role}_column": getattr(mapping, role) for role in ("id", "reply", "label", "group")},
         "unread_columns": list(report.unread),
-        "lists_joined": report.mapping.lists,
-        **_of_conversations(report.mapping),
+        "lists_joined": mapping.lists,
+        **turns,
         "sheet": report.sheet,
         "labels": {value: label.value for value, label in report.labels.items()},
         "warnings": list(report.warnings),

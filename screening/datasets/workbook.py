@@ -4,14 +4,13 @@ The reading is our own because the library takes memory as it pleases: here a pa
 keeps nothing, and the strings that cells share lie on disk.
 """
 
-import io
 import re
 import zipfile
 from array import array
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
@@ -132,19 +131,17 @@ class _Book:
 
         masters: dict[str, tuple[str, str]] = {}
         with self._archive.open(self.sheets[name]) as part:
-            for line, cells in _elements(part, _SheetHandler()):
+            for line, cells in _elements(part):
                 texts, written = dict[int, str](), set[int]()
                 for place, cell in cells:
-                    if cell.formula is not None and cell.shared is not None:
-                        if cell.formula:
-                            masters[cell.shared] = cell.formula, cell.reference
-                        elif cell.shared in masters:
-                            formula, origin = masters[cell.shared]
-                            moved = Translator(f"={formula}", origin=origin).translate_formula(cell.reference)
-                            cell.formula = moved.removeprefix("=")
-                    text = self._value(cell)
-                    if cell.formula is not None and _is_unsolved(cell.kind, text):
-                        text = f"={unescape(cell.formula)}"
+                    text, formula = self._value(cell), cell.joined("f")
+                    if formula and cell.shared is not None:
+                        masters[cell.shared] = f"={formula}", cell.reference
+                    if "f" in cell.parts and _is_unsolved(cell.kind, text):
+                        if not formula and cell.shared in masters:
+                            master, origin = masters[cell.shared]
+                            formula = Translator(master, origin=origin).translate_formula(cell.reference)[1:]
+                        text = f"={unescape(formula)}"
                         written.add(place)
                     if text:
                         texts[place] = text
@@ -152,14 +149,15 @@ class _Book:
 
     def _value(self, cell: "_Cell") -> str:
         if cell.kind == "inlineStr":
-            return unescape(cell.text)
-        if cell.kind == "s":
-            return "" if self._shared is None or not cell.value.strip() else self._shared[int(cell.value)]
+            return unescape(cell.joined("t"))
+        value = cell.joined("v")
         if cell.kind in ("str", "e", "d"):
-            return unescape(cell.value)
+            return unescape(value)
+        bare = value.strip()
+        if cell.kind == "s":
+            return "" if self._shared is None or not bare else self._shared[int(bare)]
         if cell.kind == "b":
-            return {"1": "TRUE", "0": "FALSE"}.get(cell.value.strip(), "")
-        bare = cell.value.strip()
+            return {"1": "TRUE", "0": "FALSE"}.get(bare, "")
         return self._number(bare, self._dates.get(cell.style)) if bare else ""
 
     def _number(self, written: str, date: str | None) -> str:
@@ -187,7 +185,7 @@ class _SharedStrings:
     """The strings by their number, read as far as they are asked for and kept on disk."""
 
     def __init__(self, part: IO[bytes]) -> None:
-        self._strings = _elements(part, _StringHandler())
+        self._strings = _elements(part)
         self._part = part
         self._kept: IO[bytes] = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed with the book
         self._ends = array("Q", [0])
@@ -217,8 +215,9 @@ def unescape(text: str) -> str:
     return _ESCAPE.sub(lambda match: chr(int(match.group(1), 16)), text)
 
 
-def _elements(part: IO[bytes], handler: Any) -> Iterator[Any]:
-    """What the handler has found, chunk by chunk."""
+def _elements(part: IO[bytes]) -> Iterator[Any]:
+    """What is found of rows or strings, chunk by chunk."""
+    handler = _Handler()
     parser = expat.ParserCreate(namespace_separator="}")
     parser.buffer_text = True
     parser.StartElementHandler, parser.EndElementHandler = handler.start, handler.end
@@ -243,59 +242,28 @@ def _refuse_entities(*_declared: object) -> None:
     raise ValueError("a workbook declares no entities")
 
 
-class _StringHandler:
-    """Finds the strings of ``si`` elements, without what is written above them to say how they are read aloud."""
-
-    def __init__(self) -> None:
-        self.found: deque[str] = deque()
-        self._text, self._length, self._count, self._phonetic, self._inside = io.StringIO(), 0, 0, 0, False
-
-    def start(self, name: str, _attributes: Mapping[str, str]) -> None:
-        local = _local(name)
-        if local == "si":
-            self._text, self._length = io.StringIO(), 0
-            self._count += 1
-            if self._count > MOST_STRINGS:
-                raise FileRefused(f"The cells of this workbook share more than {MOST_STRINGS:,} texts. Send it as CSV.")
-        elif local == "rPh":
-            self._phonetic += 1
-        self._inside = local == "t"
-
-    def end(self, name: str) -> None:
-        local = _local(name)
-        if local == "si":
-            self.found.append(self._text.getvalue())
-        elif local == "rPh":
-            self._phonetic -= 1
-        self._inside = False
-
-    def characters(self, text: str) -> None:
-        if self._inside and not self._phonetic:
-            self._length += len(text)
-            _require_short(self._length)
-            self._text.write(text)
-
-
 @dataclass(slots=True)
 class _Cell:
     kind: str = "n"
     style: int = 0
     reference: str = ""
-    value: str = ""
-    text: str = ""
-    formula: str | None = None
     shared: str | None = None
+    parts: dict[str, list[str]] = field(default_factory=dict)
+
+    def joined(self, element: str) -> str:
+        """What stands in its elements of this name."""
+        return "".join(self.parts.get(element, ()))
 
 
-class _SheetHandler:
-    """Finds the rows of a sheet."""
+class _Handler:
+    """Finds the rows of a sheet or the strings that cells share, without what says how words are read aloud."""
 
     def __init__(self) -> None:
-        self.found: deque[tuple[int, list[tuple[int, _Cell]]]] = deque()
-        self._line, self._place, self._length, self._phonetic = 0, -1, 0, 0
+        self.found: deque[Any] = deque()
+        self._line, self._place, self._length, self._phonetic, self._strings = 0, -1, 0, 0, 0
         self._cells: list[tuple[int, _Cell]] = []
         self._cell: _Cell | None = None
-        self._into: str | None = None
+        self._into: list[str] | None = None
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         local = _local(name)
@@ -305,27 +273,35 @@ class _SheetHandler:
             self._place, self._length, self._cells = -1, 0, []
         elif local == "c":
             self._begin_cell(attributes)
+        elif local == "si":
+            self._cell, self._length, self._strings = _Cell(), 0, self._strings + 1
+            if self._strings > MOST_STRINGS:
+                raise FileRefused(f"The cells of this workbook share more than {MOST_STRINGS:,} texts. Send it as CSV.")
         elif local == "rPh":
             self._phonetic += 1
         elif local == "f" and self._cell is not None:
-            self._cell.formula, self._cell.shared = "", attributes.get("si")
-        self._into = {"v": "value", "t": "text", "f": "formula"}.get(local)
+            self._cell.shared = attributes.get("si")
+        read = self._cell if local in ("v", "t", "f") else None
+        self._into = None if read is None else read.parts.setdefault(local, [])
 
     def end(self, name: str) -> None:
         local = _local(name)
         if local == "row":
             self.found.append((self._line, self._cells))
-        elif local == "c":
-            self._cell = None
+        elif local == "si" and self._cell is not None:
+            self.found.append(self._cell.joined("t"))
         elif local == "rPh":
             self._phonetic -= 1
+        if local in ("c", "si"):
+            self._cell = None
         self._into = None
 
     def characters(self, text: str) -> None:
-        if self._into is not None and self._cell is not None and not self._phonetic:
+        if self._into is not None and not self._phonetic:
             self._length += len(text)
-            _require_short(self._length)
-            setattr(self._cell, self._into, (getattr(self._cell, self._into) or "") + text)
+            if self._length > FILE_LIMITS.row:
+                raise FileRefused(f"A row or a text of this workbook has more than {FILE_LIMITS.row:,} characters.")
+            self._into.append(text)
 
     def _begin_cell(self, attributes: Mapping[str, str]) -> None:
         reference = attributes.get("r", "")
@@ -336,11 +312,6 @@ class _SheetHandler:
         if len(self._cells) > MOST_CELLS:
             raise FileRefused(f"A row of this workbook has more than {MOST_CELLS:,} cells. Send it as CSV.")
         self._cells.append((self._place, self._cell))
-
-
-def _require_short(length: int) -> None:
-    if length > FILE_LIMITS.row:
-        raise FileRefused(f"A row or a text of this workbook has more than {FILE_LIMITS.row:,} characters.")
 
 
 def _date_styles(root: ElementTree.Element) -> dict[int, str]:

@@ -10,6 +10,8 @@ from enum import StrEnum
 from itertools import accumulate
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from screening.text.flags import REFUSES_SCREENING, Flag
 from screening.text.received import ReceivedText, escape, text_sha256
 
@@ -99,13 +101,10 @@ class Thread:
 
 def thread_of(stored: Mapping[str, Any] | None) -> Thread | None:
     """Read what `Thread.as_json` wrote; None for a case that is no conversation."""
-    if stored is None:
-        return None
-    turns = (
-        PlacedTurn(**{**turn, "role": Role(turn["role"]), "shown": tuple(turn["shown"]) if turn["shown"] else None})
-        for turn in stored["turns"]
-    )
-    return Thread(question=Question(stored["question"]), turns=tuple(turns))
+    return None if stored is None else _THREAD.validate_python(stored)
+
+
+_THREAD = TypeAdapter(Thread)
 
 
 def receive_conversation(

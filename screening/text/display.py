@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterator
 from enum import StrEnum
 
@@ -99,13 +100,7 @@ def received_offset(text: str, shown: int) -> int:
     >>> received_offset("a\\u202eb", 1), received_offset("a\\u202eb", 5), received_offset("a\\u202eb", 9)
     (1, 1, 2)
     """
-    before = 0  # by how much the text shown is longer so far
-    for position, character in sorted(_to_mark(text).items()):
-        length = len(_marker(character))
-        if shown < position + before + length:
-            return min(max(0, shown - before), position)
-        before += length - 1
-    return min(max(0, shown - before), len(text))
+    return max(0, bisect_right(range(len(text) + 1), shown, key=lambda at: shown_offset(text, at)) - 1)
 
 
 def shown_offset(text: str, received: int) -> int:

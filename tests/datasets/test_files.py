@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from screening.datasets import delimited
 from screening.datasets.export import rejected_csv
-from screening.datasets.mapping import ColumnMapping, KnownDataset
+from screening.datasets.mapping import ColumnMapping
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase, Reason, RejectedRow
 from screening.datasets.sources import ColumnsUnclear, FileFormat, FileRefused
@@ -173,10 +173,6 @@ def test_every_row_is_accepted_under_its_own_id_or_rejected(content: bytes, fact
         (b"id,text\n1," + b"x" * 32_769 + b"\n", "warnings", ()),
         (b"id,text,label\n1,a,safe\n1,a,unsafe\n2,b,safe\n2,b,safe\n2,b,safe\n3,c,\n3,c,unsafe\n", "label_values",
          {"safe": 3, "unsafe": 1, "safe | unsafe": 1}),
-        (b'[{"id":"a","prompt":"p","response":null,"prompt_label":"safe","response_label":null,'
-         b'"violated_categories":""}]', "known", KnownDataset.AEGIS),
-        (b"text,label\na,self.SuicideWatch\n", "known", KnownDataset.SWMH),
-        (b"text,label\na,safe\n", "known", None),
         (b"id,text,label\n1,a,0\n2,b,1\n", "unmapped", ("0", "1")),
         (b"id,text,label\n1,a,0\n2,b,1\n3,c,2\n", "labels", {}),
         (b"id,text,label\n1,a,1\n2,b,1\n", "unmapped", ("1",)),
