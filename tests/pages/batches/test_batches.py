@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from openpyxl import Workbook
-from sqlalchemy import select
 from streamlit.testing.v1 import AppTest
 
 from jobs.intake import receiver
@@ -30,7 +29,6 @@ from storage.batches.costs import Spent
 from storage.batches.overnight import is_overnight
 from storage.database import Database
 from storage.review import worklist
-from storage.schema import cases
 from storage.settings_store import SiteSettings, change, current
 from tests.pages.conftest import Opener, choose_rows, html_on, in_address, press, restart, start, upload, words_on
 from tests.pages.researched import work
@@ -145,21 +143,6 @@ def test_a_file_that_could_be_misread_is_refused_and_rows_are_accounted_for(open
         page = upload(open_page, (FILES / f"{name}.csv").read_bytes(), f"{name}.csv")
         assert words in words_on(page) and "Another file" in {button.label for button in page.button}
         assert _can_start(page) is starts
-
-
-def test_columns_and_lists_of_text_are_asked_about_and_joined(open_page: Opener, page_database: Database) -> None:
-    content = json.dumps([{"id": n, "text": [f"post {n}", "more"]} for n in range(3)]).encode()
-    page = upload(open_page, content, "posts.json")
-    assert words_on(page).count("In 3 of 3 rows the text is a list") == 1
-    page.multiselect(key="column_text").set_value(["text"])
-    page.toggle(key="column_lists").set_value(True).run()
-    assert "3 rows: 3 accepted, 0 rejected" in words_on(page)
-    page = upload(open_page, b"id,text,text\n1,a quiet day,I want to kill myself tonight\n")
-    assert "2 columns could be the text" in words_on(page) and not _can_start(page)
-    page.multiselect(key="column_text").set_value(["text (column 2)", "text (column 3)"]).run()
-    assert "1 row: 1 accepted, 0 rejected" in words_on(page)
-    start(page)
-    assert page_database.values(select(cases.c.text)) == ["a quiet day\n\nI want to kill myself tonight"]
 
 
 def test_the_name_of_a_file_is_only_a_label_and_an_upload_is_its_owner_s(open_page: Opener, tmp_path: Path) -> None:

@@ -1,29 +1,35 @@
 """Pipelines: a draft's changes; on the page drawn, saved, put in force and used; a comparison's figures and end."""
 
+import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from sqlalchemy import update
 from streamlit.testing.v1 import AppTest
 
+from jobs.agents import Agents
+from jobs.intake import configuration
 from pages.batches import pipeline_editor as editor
 from pages.batches.pipeline_editor import draft_of, insert_after, judge_draft, with_node
 from pages.research.comparing import agreement, differing_pairs, figures
 from pages.ui import context
-from pages.ui.labels import literal
+from pages.ui.labels import error_words, literal
 from screening.labels import Label
 from screening.models.canaries import ALL, Probed
 from screening.pipeline.config import RULES, PipelineConfig, chain, preset
 from screening.pipeline.files import load_prompts
-from screening.review.actors import LOCAL_USER
+from screening.review.actors import LOCAL_USER, SYSTEM
+from screening.settings import Settings
 from screening.stopping.rules import MajorityVote
 from storage.batches import configurations
-from storage.batches.configurations import activate, active_version, keep_version, list_versions
+from storage.batches.configurations import activate, active_version, keep_version, list_versions, save_configuration
 from storage.database import Database
-from storage.research.comparisons import Pair, Side
+from storage.research.comparisons import Pair, Side, begin_comparison, end_comparison, list_comparisons
 from storage.schema import pipeline_versions
 from tests.commands.conftest import stub  # noqa: F401 - a fixture, also below
 from tests.databases import write
+from tests.jobs.running import screened
 from tests.pages.conftest import Opener, html_on, restart
 from tests.stopping.test_new_rule import Streak
 from tests.storage.people import NOW
@@ -183,6 +189,22 @@ def test_names_are_shown_as_they_were_written_and_fetch_nothing(open_page: Opene
     said = [element.value for element in shown] + [expander.label for expander in page.expander]
     assert any(literal(name) in words for words in said) and not [words for words in said if name in words]
     assert page.button_group(key="pipeline_1_node").options[0] == literal(name)
+
+
+def test_each_end_is_told_and_what_can_go_on_goes_on(open_page: Opener, page_database: Database) -> None:
+    settings, batch_id = Settings(_env_file=None, sampler="simulated"), asyncio.run(screened(page_database, 2))
+    version = save_configuration(page_database, configuration(settings, Agents(settings), preset("paper")), NOW)
+    tried: dict[str, Any] = {"configuration": version, "name": "paper", "most_cases": 99}
+    for hour, (why, goes_on) in enumerate((("max_calls", False), ("stopped", True), ("authentication", True))):
+        at = NOW + timedelta(hours=hour)
+        begun = begin_comparison(page_database, LOCAL_USER.at(at), batch_id, **tried)
+        end_comparison(page_database, SYSTEM.at(at), begun, why)
+        page = open_page("pipelines")
+        assert page.selectbox(key="compared").options[0].endswith(f"ended: {error_words(why)}")
+        assert ("compare_resume" in {button.key for button in page.button}) is goes_on
+    page.button(key="compare_resume").click().run()
+    assert list_comparisons(page_database, LOCAL_USER)[0].running
+    assert {button.key for button in page.button} & {"compare_resume", "compare_stop"} == {"compare_stop"}
 
 
 def test_rates_are_over_the_cases_with_that_reference_and_amounts_over_all() -> None:

@@ -7,11 +7,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import select
 from streamlit.testing.v1 import AppTest
 
 from commands.__main__ import main
 from jobs.process import system_clock
+from pages.ui import context
 from screening.review.actors import LOCAL_USER
 from screening.text.conversation import Judged, Question
 from storage.batches import single_texts
@@ -65,6 +67,24 @@ def test_a_text_is_handed_in_and_its_outcome_said(open_page: Opener, page_databa
     single_texts.withdraw(page_database, in_address(page, "case"), system_clock())  # as a worker in the midst of it
     work(page_database)
     assert "Stopped" in html_on(page.run()) and "Labeled" not in html_on(page)
+
+
+def test_a_stopped_text_is_retried(open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECOND_LOOK_SAMPLER", "anthropic")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
+    monkeypatch.setenv("SECOND_LOOK_BUDGET", "100000")
+    context.settings.forget()
+    page = open_page("screen")
+    budget = next(one.value for one in page.number_input if one.label == "Max responses per agent")
+    assert budget == 100_000, "beyond the form, and shown as it is"
+    page = submit(page, QUIET)
+    for _ in range(2):
+        with monkeypatch.context() as worker:
+            worker.setenv("SECOND_LOOK_MODEL", "claude-3-5-haiku-20241022")
+            work(page_database)  # with other agents than the text was handed in for: that stops a batch
+        assert "the settings now name other agents" in html_on(page.run()) and not may_stop(page)
+        beat(page_database, "one", "worker", system_clock())
+        assert may_stop(press(page, "Try again"))
 
 
 def test_a_text_says_that_the_model_is_away_and_what_it_states(open_page: Opener, page_database: Database) -> None:

@@ -123,16 +123,6 @@ def test_the_page_shows_the_table_compares_and_replays_a_what_if(open_page: Open
     assert float(after["Escalated"].value.rstrip("%")) > float(before["Escalated"].value.rstrip("%"))
 
 
-@pytest.mark.usefixtures("batch_id")
-def test_a_large_batch_has_the_same_figures_computed_beside(open_page: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = open_page("evaluation").dataframe[0].value
-    restart()
-    monkeypatch.setattr("pages.ui.compute.AT_ONCE", 0)
-    app = open_page("evaluation")
-    assert app.dataframe[0].value.equals(here) and not app.info
-    assert open_tab(app, "Cases").dataframe
-
-
 def test_figures_count_every_value_and_every_review() -> None:
     """Texts on whose label all draws agree have a gap of 1: most texts, in most batches. Of 100 texts, 20 labeled
     unsafe and 30 escalated: 50 and 5% of 50 are reviewed, of 1,000 a day ten times that.

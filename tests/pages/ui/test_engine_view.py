@@ -7,7 +7,6 @@ from math import log
 
 import pytest
 
-from pages.batches.progress import ways_html
 from pages.ui.engine_view import (
     LINE,
     NO_DECISION,
@@ -37,7 +36,6 @@ from screening.stopping.rules import (
     conclude,
     label_numbers,
 )
-from storage.batches.results import Ways
 
 RECOMMENDED = preset("recommended")
 RUNS = 12
@@ -143,16 +141,3 @@ def test_every_agent_and_every_way_is_listed_and_the_one_of_a_text_follows_its_d
     assert done.count("not asked") == 4 and "o-unsafe reached" in done
     open_end = way_html(RECOMMENDED, {"worker/main": "SU" * 50}, ended=True, outcome="human_review")
     assert "no decision → a clinician (taken)" in open_end
-
-
-def test_counts_stand_on_the_ways_and_outcomes_open_their_cases() -> None:
-    taken = {("worker", Label.SAFE): 900, ("worker", Label.ESCALATE): 90, ("worker", None): 10}
-    ways = Ways(asked={"worker": 1_000, "risk": 90}, taken={**taken, ("risk", Label.UNSAFE): 90}, kept_back=0)
-    html = ways_html(RECOMMENDED, ways, "b&1", linked=True)
-    assert "1,000 texts" in html and {"safe → safe: 900", "escalate → Risk: 90"} <= set(_listed(html))
-    asked = set(re.findall(r'href="/results\?batch=b%261&amp;([^"]+)"', html))
-    assert {"node=worker&amp;outcome=safe", "node=worker&amp;outcome=human_review", "way=worker%3Aescalate"} < asked
-    assert html.count("<a ") == 2 * 4  # in the picture and in the list; a way that nobody went opens nothing
-    paper = ways_html(preset("paper"), Ways(asked={"worker": 100}, taken=taken, kept_back=0), "b1", linked=True)
-    assert 'way=worker%3Aescalate" target="_self">escalate 90</a>' in paper, "apart from what it did not settle"
-    assert 'way=worker%3Ano+decision" target="_self">no decision 10</a>' in paper

@@ -15,13 +15,12 @@ from streamlit.testing.v1 import AppTest
 from pages.ui import auth, http
 from pages.ui.auth import FORGETTING, SIGN_OUT, WHY, Guard, session_is_valid
 from screening.review.actors import LOCAL_USER, Role
-from screening.review.policy import Action, Forbidden
 from storage.database import Database
-from storage.site.accounts import Ended, SessionEnded, revoke, set_roles
+from storage.site.accounts import Ended, revoke, set_roles
 from tests.pages.conftest import Opener, refusals
 from tests.pages.ui.conftest import Clock, claims_of, signed
 from tests.storage.inbox_cases import fill
-from tests.storage.people import ADMIN, ANN, NOW, RESEARCHER
+from tests.storage.people import ADMIN, ANN, RESEARCHER
 
 MINUTE = timedelta(minutes=1)
 
@@ -141,16 +140,3 @@ def test_what_was_refused_is_in_the_audit_log_once(visit: Opener, page_database:
     assert not page.exception and "case" not in page.query_params
     kept = [(ANN.id, None, "view_results"), (ANN.id, case_id, "view_evidence"), (ANN.id, theirs, "view_evidence")]
     assert sorted(refusals(page_database), key=str) == sorted(kept, key=str)
-
-
-def test_a_download_asks_the_session_when_it_is_pressed(of_ann: Clock, page_database: Database) -> None:
-    make, who = auth.check_before(Action.SCREEN_TEXT, lambda: "file"), auth.who_asks()
-    assert make() == "file" and who() == ANN
-    set_roles(page_database, ADMIN.at(NOW), ANN.id, frozenset({Role.ADMIN}))
-    assert who().roles == {Role.ADMIN}
-    with pytest.raises(Forbidden):
-        make()
-    of_ann.now += 31 * MINUTE
-    for ask in (make, who):
-        with pytest.raises(SessionEnded):
-            ask()
