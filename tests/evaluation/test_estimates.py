@@ -7,7 +7,7 @@ from scipy.optimize import brentq
 from scipy.stats import beta, chi2
 
 from screening.evaluation.audit import Stratum
-from screening.evaluation.estimates import bound_after, estimate, upper_bound
+from screening.evaluation.estimates import bound_after, estimate
 from screening.evaluation.metrics import Proportion
 from screening.labels import Outcome
 
@@ -187,14 +187,6 @@ def test_what_nobody_has_read_has_no_estimate_and_the_stratum_is_named():
     assert (unclear.sensitivity.value, unclear.sensitivity.naive) == (None, Proportion(9, 9))
     with pytest.raises(ValueError, match="tally"):
         stratum(SAFE, 9, 5, 0, selected=6, lost=2)
-
-
-def test_no_miss_bounds_the_rate_by_three_over_n():
-    for n in (1, 59, 1000):
-        assert upper_bound(0, n) == pytest.approx(1 - 0.05 ** (1 / n)) and upper_bound(0, n) <= 3 / n
-        found = estimate([stratum(SAFE, n, n, 0)]).missed
-        assert found.at_most_per_thousand == pytest.approx(1000 * upper_bound(0, n))
-    assert upper_bound(0, 0) == 1.0
 
 
 def test_further_reviews_find_as_much_as_those_before_and_are_spread_as_the_cases_are():

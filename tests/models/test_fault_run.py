@@ -76,19 +76,6 @@ async def test_of_a_failed_draw_batch_what_was_answered_or_may_be_worked_on_is_b
     assert [draw.usage.output_tokens for draw in bill.answers.values()] == [3, 3]
 
 
-async def test_of_a_draw_batch_broken_off_only_what_went_out_is_billed():
-    """One place, so that the first call hangs and the others wait for their turn."""
-    bill = Bill()
-    async with asked(StubPlan(faults={Fault.HANG: 1.0}), concurrency=1) as (stub, sampler):
-        drawing = asyncio.ensure_future(sampler.draw(draw_batch(3, bill=bill)))
-        while stub.counters.requests == 0:  # noqa: ASYNC110 - the stub only counts
-            await asyncio.sleep(0.01)
-        drawing.cancel()
-        with suppress(asyncio.CancelledError):
-            await drawing
-        assert (bill.requests, stub.counters.requests) == (1, 1)
-
-
 @pytest.mark.parametrize(
     ("plan", "changes", "kind"),
     [

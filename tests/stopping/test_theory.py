@@ -128,18 +128,6 @@ def test_the_programme_over_counts_says_what_all_sequences_say(rule, p):
     assert found.right + found.wrong == pytest.approx(1 - expected.abstained)
 
 
-@pytest.mark.parametrize(
-    "rule", [PairwiseMixture(), PairwiseMixture.symmetric(0.05), PairwiseMixture(default_error=0.3)]
-)
-def test_each_pairs_own_error_level_holds_next_to_ties(rule):
-    for p in [(0.501, 0.499, 0), (0, 0.499, 0.501), (0.34, 0.33, 0.33), (0.45, 0.1, 0.45), (0.3, 0.4, 0.3)]:
-        found = operating_characteristics(rule.model_copy(update={"budget": 150}), p)
-        mode = max(range(3), key=p.__getitem__)
-        for said in {0, 1, 2} - {mode}:
-            assert found.identified[said] <= rule.level(LABELS[said], LABELS[mode])
-        assert found.wrong > 0 and sum(found.identified) + found.abstained == pytest.approx(1)
-
-
 @pytest.mark.parametrize(("p", "budget", "exact"), [((0.95, 0.03, 0.02), 200, 87.921), ((0.8, 0.1, 0.1), 450, 169.858)])
 def test_algorithm_one_is_simulated_with_the_mean_calls_of_exact_calculation(p, budget, exact):
     rule = SuccessiveElimination(budget=budget, stop_for_futility=False)
