@@ -25,7 +25,7 @@ from screening.evaluation.replay import OUTCOMES, Record, Replay, replay
 from screening.labels import Label, Outcome
 from screening.pipeline.config import PipelineConfig, chain, pooled_rule
 from screening.pipeline.engine import Guard
-from screening.stopping.rules import MajorityVote, PairwiseMixture, StoppingRule, SuccessiveElimination
+from screening.stopping.rules import MajorityVote, PairwiseMixture, SuccessiveElimination
 
 VOTES = (1, 3, 5)
 BUDGETS = (10, 50, 75, 100, 124, 150)
@@ -81,14 +81,12 @@ def our_conditions() -> tuple[PipelineConfig, ...]:
 
 def budget_conditions(rule: Literal["pairwise", "elimination"]) -> tuple[tuple[int, PipelineConfig], ...]:
     """The sweep of one rule: budgets with the condition that has them, at the paper's δ."""
-    rules: list[StoppingRule]
-    if rule == "pairwise":
-        budgets: tuple[int, ...] = (6, 10, 15, 25, 50, 75, 100, 124, 150)
-        rules = [PairwiseMixture.symmetric(PAPER_DELTA, budget) for budget in budgets]
-    else:
-        budgets = (10, 25, 50, 72, 75, 87, 100, 124, 150)
-        rules = [SuccessiveElimination(budget=budget, stop_for_futility=False) for budget in budgets]
-    return tuple((budget, chain(f"B={budget}", rule, "next")) for budget, rule in zip(budgets, rules, strict=True))
+    if rule == "elimination":
+        return tuple((budget, named_condition(f"B={budget}")) for budget in (10, 25, 50, 72, 75, 87, 100, 124, 150))
+    return tuple(
+        (budget, chain(f"B={budget}", PairwiseMixture.symmetric(PAPER_DELTA, budget), "next"))
+        for budget in (6, 10, 15, 25, 50, 75, 100, 124, 150)
+    )
 
 
 def what_if(

@@ -111,17 +111,17 @@ class HttpModel:
         }
 
     async def preflight(self) -> Preflight:
-        """One call with a harmless text: well only if a label comes. A second, without temperature, where the first was
-        refused: the one cause that a site can remove by a setting is named.
+        """One call with a harmless text: well only if a label comes. Where the request is refused the one cause that a
+        site can remove by a setting is named.
         """
         model, begun = self._settings.model, time.monotonic()
         try:
-            draw = await self._harmless()
+            node = FIRST_NODE if FIRST_NODE in self._prompts.nodes else self._prompts.nodes[0]
+            (draw,) = await self.draw(DrawRequest(node=node, text=HARMLESS, first=0, count=1, urgent=True))
         except SamplerError as error:
             seconds, message = time.monotonic() - begun, str(error)
-            heated = error.kind == "bad_request" and "temperature" in self._settings.sampling
-            if heated and await self._works_without_temperature():
-                message = f"{model} accepts no temperature: leave the temperature setting empty."
+            if error.kind == "bad_request" and "temperature" in self._settings.sampling:
+                message += f" If {model} accepts no temperature, leave the temperature setting empty."
             return Preflight(ok=False, message=message, model=model, kind=error.kind, seconds=seconds)
         seconds = time.monotonic() - begun
         if draw.answer is Answer.LABEL:
@@ -132,19 +132,6 @@ class HttpModel:
             message = f"{model} answered, but not with a label ({draw.answer}): it may be thinking first, or too small."
         return Preflight(ok=draw.answer is Answer.LABEL, message=message, model=model, kind=None, seconds=seconds)
 
-    async def _harmless(self, sampling: Mapping[str, float] | None = None) -> Draw:
-        node = FIRST_NODE if FIRST_NODE in self._prompts.nodes else self._prompts.nodes[0]
-        request = DrawRequest(node=node, text=HARMLESS, first=0, count=1, urgent=True)
-        (draw,) = await self._draw_batch(request, sampling)
-        return draw
-
-    async def _works_without_temperature(self) -> bool:
-        try:
-            await self._harmless({name: at for name, at in self._settings.sampling.items() if name != "temperature"})
-        except SamplerError:
-            return False
-        return True
-
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         """``request.count`` concurrent calls, their draws in request order. A server that bills nothing is spared what
         no longer matters: once the first answers are enough the others are broken off.
@@ -152,10 +139,7 @@ class HttpModel:
         SamplerError when a call fails for good or the node's deadline passes; then there are no draws, and what was
         paid for is on the request's bill.
         """
-        return await self._draw_batch(request)
-
-    async def _draw_batch(self, request: DrawRequest, sampling: Mapping[str, float] | None = None) -> list[Draw]:
-        calls = [self._prepare(request, sampling) for _ in range(request.count)]
+        calls = [self._prepare(request) for _ in range(request.count)]
         return await self._within_deadline(request, lambda: self._ask_all(calls, request))
 
     def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:
@@ -174,8 +158,8 @@ class HttpModel:
         found = told_distribution(reply, draw, call.words, self._settings.sampling.get("temperature", 1.0))
         return replace(found, most_unknown=self._settings.most_unknown, usage=draw.usage)
 
-    def _prepare(self, request: DrawRequest, sampling: Mapping[str, float] | None = None) -> PreparedCall:
-        return prepare_call(request, self._settings, self._prompts, self._rng, sampling)
+    def _prepare(self, request: DrawRequest) -> PreparedCall:
+        return prepare_call(request, self._settings, self._prompts, self._rng)
 
     def _expectation(self, call: PreparedCall) -> Expected:
         return Expected(

@@ -393,23 +393,15 @@ def least_tokens(text: str) -> int:
     return words + len(_SIGN.findall(text)) + len(_WITHOUT_SPACES.findall(text)) // _MOST_A_TOKEN
 
 
-def prepare_call(
-    request: DrawRequest,
-    settings: ModelSettings,
-    prompts: PromptSet,
-    rng: random.Random,
-    sampling: Mapping[str, float] | None = None,
-) -> PreparedCall:
-    """One call of a draw batch, with a nonce (and, for the second look, code words) of its own; ``sampling`` replaces
-    the sampling values of the settings.
-    """
+def prepare_call(request: DrawRequest, settings: ModelSettings, prompts: PromptSet, rng: random.Random) -> PreparedCall:
+    """One call of a draw batch, with a nonce (and, for the second look, code words) of its own."""
     nonce = f"{rng.getrandbits(64):016x}"
     fixed = prompts.system(request.node, request.variant, request.agent)
     words = code_words(request.text, rng) if request.variant == SECOND_LOOK else LABEL_WORDS
     return PreparedCall(
         system=_system(fixed, _fresh(nonce, words, request.text.thread), cached=is_cacheable(fixed, settings)),
         user=data_block(request.text, nonce),
-        extra_body=settings.sampling if sampling is None else sampling,
+        extra_body=settings.sampling,
         words=words,
     )
 

@@ -132,5 +132,3 @@ def test_perfect_agreement_in_few_cases_has_no_interval():
     assert opposite.value == -1.0 and opposite.low is None and opposite.reason.startswith("too little variation")
     lonely = with_interval(krippendorff_alpha, ratings_of([["safe", "unsafe"], ["safe", "safe"]], LABELS))
     assert lonely.value is not None and lonely.low is None and "no figure" in lonely.reason
-
-

@@ -9,8 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from screening.labels import LABELS, Label
-from screening.models.lexicon import ROLES, EvidenceReader, Lexicon, load_lexicon
-from screening.models.simulated import SimulatedSampler
+from screening.models.simulated import ROLES, EvidenceReader, Lexicon, SimulatedSampler, load_lexicon
 from screening.pipeline.draws import Draw, DrawRequest, NodeAgent, ScreenedText, Usage, encode_draws
 
 SAMPLER = SimulatedSampler(0)
