@@ -36,7 +36,7 @@ endif
 
 # Before every commit: lint, types, house, the arithmetic, and storage on SQLite.
 quick: check
-	$(BIN)/python -m pytest -q -n $(ONE_MORE) --dist loadfile -m "not slow and not postgresql" tests/stopping tests/evaluation tests/pipeline tests/text tests/datasets tests/storage tests/commands/test_arithmetic.py
+	$(BIN)/python -m pytest -q -n $(ONE_MORE) --dist loadfile -m "not slow and not postgresql" tests/stopping tests/evaluation tests/pipeline tests/text tests/datasets tests/storage tests/commands/test_tools.py
 
 check: $(VENV)/.development
 	$(BIN)/ruff check .
