@@ -55,7 +55,6 @@ class RestartedProcess:
         self._began, self._again_at = time.monotonic(), None
 
     def look(self) -> None:
-        """Start it again where it has ended and its pause is over."""
         now = time.monotonic()
         if self.process.poll() is None:
             return
@@ -68,7 +67,6 @@ class RestartedProcess:
             self._start()
 
     def stop(self) -> None:
-        """End the process."""
         self.process.terminate()
         try:
             self.process.wait(timeout=10)
@@ -128,7 +126,6 @@ def obstacle_of(database: str) -> str | None:
 
 
 def _is_taken(port: int) -> bool:
-    """Whether another program holds this port."""
     until = time.monotonic() + GIVEN_UP_WITHIN_S
     while (taken := _answers(port)) and time.monotonic() < until:
         time.sleep(0.5)
@@ -136,14 +133,12 @@ def _is_taken(port: int) -> bool:
 
 
 def _answers(port: int) -> bool:
-    """Whether something listens on this port."""
     with socket.socket() as there:
         there.settimeout(1)
         return there.connect_ex(("127.0.0.1", port)) == 0
 
 
 def main() -> int:
-    """Read the options and serve."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=int(os.environ.get("PORT", "8501")))
     port = parser.parse_args().port

@@ -27,7 +27,6 @@ log = logging.getLogger("worker")
 
 
 async def work(settings: Settings, db: Database) -> None:
-    """Screen what is pending until a signal asks to end."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(DATABASE_THREADS, "database"))
     name, clock = worker_name(), system_clock

@@ -93,7 +93,6 @@ HEADERS = {
 
 
 def problem(status: int, sentence: str, more: Mapping[str, str] | None = None) -> JSONResponse:
-    """An error as every answer says it."""
     return JSONResponse({"error": sentence}, status_code=status, headers=HEADERS | dict(more or {}))
 
 
@@ -178,7 +177,6 @@ class ImpatientProtocol(H11Protocol):
     _head_due: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count it; close it where too many are open."""
         type(self).open_now += 1
         super().connection_made(transport)
         if self.open_now > self.most_open:
@@ -195,13 +193,11 @@ class ImpatientProtocol(H11Protocol):
             self._expect_head()
 
     def on_response_complete(self) -> None:
-        """The next request may have begun already."""
         super().on_response_complete()
         if self._head_due is None and not self._answering():
             self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """One fewer."""
         type(self).open_now -= 1
         self._forget_head()
         super().connection_lost(exc)

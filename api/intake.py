@@ -200,7 +200,6 @@ class UniqueKeysRoute(APIRoute):
     """A route that refuses a JSON body with a repeated key (422)."""
 
     def get_route_handler(self) -> Callable[[Request], Awaitable[Response]]:  # type: ignore[override]
-        """The library's handler, given a request of ours."""
         handle = super().get_route_handler()
 
         async def answer(request: Request) -> Response:

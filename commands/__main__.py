@@ -61,7 +61,6 @@ class _Visible:
         self._stream = stream
 
     def write(self, words: str) -> int:
-        """Write them, made visible."""
         from screening.text.display import visible
 
         return self._stream.write(words if words.isascii() and words.isprintable() else visible(words))

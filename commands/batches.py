@@ -41,7 +41,6 @@ def _site(url: str | None) -> Iterator[Database]:
 
 
 def list_newest(*, limit: int = 20, json: Json = False, database: Url = None) -> None:
-    """Print how far the newest batches are."""
     with _site(database) as db:
         for batch in batches.list_batches(db, LOCAL_USER, limit, now=system_clock()):
             _print(json, batch.id, batch.name, batch.progress)
@@ -66,7 +65,6 @@ def _cancel(db: Database, by: Acting, batch_id: str) -> None:
 
 
 def codes() -> None:
-    """Print each reason that a file of results may hold, with its meaning."""
     from pages.ui.labels import REASON_WORDS
 
     errors = ((code, known.words) for code, known in ERROR_KINDS.items())
@@ -172,7 +170,6 @@ class ResultsFile:
         self._write(batch_id, settled_only=True)
 
     def write_all(self, batch_id: str) -> None:
-        """Write the remaining rows, settled or not."""
         self._write(batch_id, settled_only=False)
 
     def _write(self, batch_id: str, *, settled_only: bool) -> None:

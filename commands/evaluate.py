@@ -92,8 +92,6 @@ Sampler = Literal["simulated", "anthropic", "none"]
 
 @dataclass(frozen=True)
 class DataSet:
-    """Which data set, and which conditions on it."""
-
     files: Annotated[list[Path], "the data set's files, in their order", "FILE"]
     _: KW_ONLY
     format: Literal["aegis", "swmh", "csv"]
@@ -229,7 +227,6 @@ def _take_in(db: Database, data: EvaluationData, settings: Settings, agents: Age
 
 
 def read_book(path: Path, data: EvaluationData) -> DrawBook:
-    """The draws in a file of `--record` or `import-draws`."""
     with path.open(encoding="utf-8-sig") as lines:
         return read_draws(lines, data.items)
 

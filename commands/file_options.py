@@ -60,7 +60,6 @@ class FileReading(argparse.Namespace):
 
     @staticmethod
     def add_options(parser: argparse.ArgumentParser) -> None:
-        """Add an option for each field of a mapping to a parser, with its type, label and help."""
         of_file = parser.add_argument_group("how the file is read; what is left out is proposed by the columns' names")
         of_talks = parser.add_argument_group("conversations")
         for model, group in ((ColumnMapping, of_file), (ConversationReading, of_talks)):

@@ -49,7 +49,6 @@ def add_options(parser: Any, command: Command) -> None:
 
 
 def call(command: Command, given: argparse.Namespace) -> Any:
-    """Call the function with what was given."""
     hints = get_type_hints(command, include_extras=True)
     return command(**{name: _value(hints[name], name, given) for name in signature(command).parameters})
 

@@ -21,7 +21,6 @@ File = Annotated[Path, "a pipeline (TOML)", "FILE"]
 
 
 def list_all(*, database: Url = None) -> None:
-    """Print a line for each built-in pipeline, and for each version of the site's own."""
     with opened(database) as db:
         active, kept = active_version(db), list_versions(db, LOCAL_USER)
     for name, pipeline in shipped_pipelines().items():
@@ -43,7 +42,6 @@ def check(file: File) -> None:
 def export(
     name: Annotated[str, "a name, or name/number for an older version", "NAME"], *, database: Url = None
 ) -> None:
-    """Print one as TOML."""
     with opened(database) as db:
         print(write_pipeline(named_pipeline(db, name)), end="")
 

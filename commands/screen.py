@@ -130,7 +130,6 @@ def screen(
 
 
 def in_red(sentence: str) -> str:
-    """The sentence, in red on a terminal."""
     return f"\x1b[1;31m{sentence}\x1b[0m" if sys.stderr.isatty() else sentence
 
 
@@ -149,7 +148,6 @@ def announcements(report: FileReport, reach: Reach) -> Iterator[str]:
 
 @contextmanager
 def _database(url: str | None) -> Iterator[Database]:
-    """The database asked for, or a temporary one."""
     with ExitStack() as stack:
         if url is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -196,7 +194,6 @@ def _unfinished_batch(db: Database, intake: Mapping[str, Any]) -> str | None:
 
 
 def _intake(table: Table, file: Path) -> dict[str, Any]:
-    """How the file is read, and which file it is."""
     known = describe_reading(table.report)
     if not file.is_file():
         return known
@@ -205,7 +202,6 @@ def _intake(table: Table, file: Path) -> dict[str, Any]:
 
 
 def settings_with(**given: Any) -> Settings:
-    """The site's settings with what the command line says instead."""
     return Settings(**{name: value for name, value in given.items() if value is not None})
 
 

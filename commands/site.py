@@ -73,7 +73,6 @@ def backup(
     to: Annotated[Path | None, "a new file; default: dated, in the data directory", "FILE"] = None,
     database: Url = None,
 ) -> None:
-    """Write the backup and print what it holds."""
     now = system_clock()
     to = to or Settings().data_directory / f"backup-{now:%Y%m%d-%H%M%S}.db"
     with undamaged(database, "backed up") as db:
@@ -81,7 +80,6 @@ def backup(
 
 
 def restore(*, from_: Annotated[Path, "the backup", "FILE"], database: Url = None) -> None:
-    """Restore, and print what was checked."""
     with found(database) as db:
         print(f"restored and checked: {_summary(copies.restore(db, from_, system_clock()))}")
 

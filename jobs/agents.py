@@ -41,7 +41,6 @@ log = logging.getLogger(__name__)
 
 
 def model_settings(settings: Settings) -> ModelSettings:
-    """The settings with which a real model is asked, from the site's settings."""
     key = settings.anthropic_api_key
     return ModelSettings(
         model=settings.model,
@@ -221,7 +220,6 @@ class Agents:
         return [await model.preflight() for model in models]
 
     async def aclose(self) -> None:
-        """Close the connections."""
         for model in self._models.values():
             await model.aclose()
 
@@ -242,8 +240,6 @@ def accepted_names(configuration: Configuration) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _ByNode:
-    """A sampler that asks, for each draw batch, the model of its node."""
-
     agents: Agents
     names: tuple[str, ...]
 

@@ -145,7 +145,6 @@ class _Fixed(HTTPConnection):
 
     @property
     def default_port(self) -> int:  # type: ignore[override]
-        """The port that is left out of the Host header."""
         return HTTPSConnection.default_port if self._encrypted else HTTPConnection.default_port
 
 

@@ -59,18 +59,15 @@ class Cache(Generic[T]):
             return self._values[key]
 
     def get(self, key: Hashable) -> T | None:
-        """The value if it is kept."""
         with self._lock:
             if key in self._values:
                 self._values.move_to_end(key)
             return self._values.get(key)
 
     def put(self, key: Hashable, value: T) -> None:
-        """Keep a value that was made elsewhere."""
         self.of(key, lambda: value)
 
     def forget(self, key: Hashable) -> None:
-        """Keep it no longer."""
         with self._lock:
             self._values.pop(key, None)
 
@@ -81,7 +78,6 @@ class Computation(Future[Any]):
     words = "Waiting for another computation to end"
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended by then."""
         return bool(wait([self], seconds).done)
 
 
@@ -108,7 +104,6 @@ class SideProcess:
         return found
 
     def stop(self) -> None:
-        """End the process; what it computes just now fails."""
         process, pipe, self._process, self._pipe = self._process, self._pipe, None, None
         if pipe is not None:
             pipe.close()

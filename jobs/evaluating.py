@@ -94,7 +94,6 @@ class Experiment:
 
     @property
     def own(self) -> PipelineConfig:
-        """The condition that the batch itself was run with."""
         return self.batch.configuration.pipeline.model_copy(update={"name": OWN})
 
 
@@ -180,7 +179,6 @@ def _draw_on(db: Database, ask: Ask, agents: SimulatedSampler) -> tuple[Drawn, i
 
 
 def evaluate_batch(db: Database, ask: Ask) -> Evaluated:
-    """The paper's ten conditions, ours, and what the batch did."""
     found = experiment(db, ask)
     references = found.drawn.references
     labelled = int((references != NONE).sum())
@@ -216,7 +214,6 @@ def _own(db: Database, ask: Ask, found: Experiment) -> tuple[Measured, Told]:
 
 
 def sweep_budgets(db: Database, ask: Ask, rule: Rule) -> tuple[tuple[int, ...], tuple[Measured, ...]]:
-    """One rule by budget: the budgets, and the figures of each."""
     found, results = experiment(db, ask), []
     sweep = budget_conditions(rule)
     for number, (_, condition) in enumerate(sweep, start=1):
@@ -241,7 +238,6 @@ def draw_file(db: Database, ask: Ask) -> str:
 
 
 def count_gaps(db: Database, ask: Ask) -> tuple[str, tuple[tuple[float, int], ...]]:
-    """The first node, and how many texts have which gap there."""
     found = experiment(db, ask)
     node = found.batch.configuration.pipeline.nodes[0].name
     return node, gap_counts(found.drawn.record, node)
@@ -289,7 +285,6 @@ def list_missed(db: Database, ask: Ask, at_least: int | None = None) -> Missed:
 
 
 def list_cell(db: Database, ask: Ask, condition: str, reference: Label, outcome: Outcome) -> Cases:
-    """The texts of this reference of which a condition made this."""
     references, every = _references_and_outcomes(db, ask)
     result = next(each for each in every if each.name == condition)
     of_it = (references == REFERENCES.index(reference)) & (result.outcome == OUTCOMES.index(outcome))

@@ -66,7 +66,6 @@ def require_overnight(db: Database, settings: Settings, pipeline: PipelineConfig
 
 
 def told(rows: Iterable[Row], tell: Callable[[int], None]) -> Iterator[Row]:
-    """The same rows, told of as they go by."""
     for row in rows:
         tell(row.row)
         yield row
@@ -102,7 +101,6 @@ def _findings(_limit: int, _languages: tuple[str, ...]) -> KeptFlags:
 
 
 def usual_pipeline(db: Database, settings: Settings) -> PipelineConfig:
-    """The pipeline in force at this site."""
     own = active_version(db)
     return own.pipeline if own else preset(settings.preset, budget=settings.budget)
 

@@ -56,7 +56,6 @@ class Ranked:
 
     @property
     def free(self) -> int:
-        """How many may be listed."""
         return self.labels - self.in_review
 
 
@@ -86,7 +85,6 @@ def choose_labels(
 
 
 def _ids(db: Database, ask: Ask, batch: RecordedColumns, places: Integers) -> tuple[str, ...]:
-    """The cases at these places of the batch."""
     rows = batch.rows[places].tolist()
     named = case_names(db, ask.actor, ask.batch_id, rows)
     return tuple(named[row].case_id for row in rows)
@@ -106,7 +104,6 @@ def controls(free: Integers, top: int, seed: str) -> tuple[tuple[int, ...], floa
 
 
 def order_labels(db: Database, ask: Ask, ranking: Ranking) -> tuple[RecordedColumns, ReviewOrder]:
-    """The batch and the order of all its labels, whoever reads them."""
     batch = columns(db, ask)
 
     def rank() -> ReviewOrder:
@@ -125,13 +122,11 @@ def _place(known: list[str], node: str) -> tuple[int, str]:
 
 
 def _counts(node: NodeRecord) -> Counts:
-    """How often each case was given each label."""
     of_sequence = np.stack([(node.draws == number).sum(axis=1) for number in range(len(LABELS))], axis=1)
     return of_sequence.astype(np.int32)[node.of]
 
 
 def _free(db: Database, ask: Ask, batch: RecordedColumns, order: ReviewOrder) -> Integers:
-    """The places of cases that are not in review already."""
     open_ones = in_review_mask(db, ask.actor, ask.batch_id, batch.rows)
     return np.flatnonzero(~open_ones[order.cases])
 

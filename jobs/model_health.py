@@ -61,7 +61,6 @@ class Breaker:
 
     @property
     def open(self) -> bool:
-        """Whether calls to the service are held back now."""
         return self._failures >= OPENS_AFTER
 
     @asynccontextmanager
@@ -84,7 +83,6 @@ class Breaker:
                 self._wake()
 
     def record_answer(self, case_id: str) -> None:
-        """Record that a draw batch of this case was answered completely."""
         self._failures, self._silent_since, self._tries = 0, None, 0
         self._answers += 1
         self._cases.pop(case_id, None)

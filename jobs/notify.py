@@ -82,7 +82,6 @@ def words(notice: Notice, link: str | None) -> tuple[str, str]:
 
 
 def body_of(message: Message, link: str | None, now: datetime) -> Mapping[str, Any]:
-    """What a webhook is sent."""
     title, text = words(message.notice, link)
     notice = message.notice
     priority = None if notice.priority is None else notice.priority.name

@@ -268,8 +268,6 @@ class OvernightRunner:
 
 
 class _DrawsMissing(Exception):
-    """Raised when a case needs draws that have not come back yet."""
-
     def __init__(self, request: DrawRequest) -> None:
         super().__init__(request.node)
         self.request = request
@@ -316,7 +314,6 @@ def _may_send(db: Database, batch_id: str) -> bool:
 
 
 def _requests(db: Database, made: Configuration, message_batch: str) -> dict[str, DrawRequest]:
-    """Its requests without an answer, by custom id."""
     wanted = overnight.unanswered(db, message_batch)
     texts = {case_id: screenings.text_for_agents(db, case_id) for case_id in {row.case_id for row in wanted}}
     return {

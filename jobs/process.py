@@ -63,7 +63,6 @@ def exit_without_database(log: logging.Logger) -> Iterator[None]:
 
 
 def system_clock() -> datetime:
-    """The time now, in UTC."""
     return datetime.now(UTC)
 
 
@@ -88,7 +87,6 @@ class JsonLines(logging.Formatter):
     """One JSON object a line. An exception is told by its kind and place, never by its words."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One record as a line of JSON."""
         told: dict[str, object] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,

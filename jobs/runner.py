@@ -94,7 +94,6 @@ class LocalRunner:
         self._stopping.set()
 
     async def run(self) -> None:
-        """Work until told to stop."""
         beside = [asyncio.create_task(self._interactive()), asyncio.create_task(self._withdraw_unwatched())]
         try:
             while not self._stopping.is_set():

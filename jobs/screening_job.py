@@ -296,7 +296,6 @@ class _NodeProgress(Metered):
         return ours
 
     def mark_stored(self) -> None:
-        """Record that everything drawn so far is stored."""
         self.job.spend_guard.settle(self.case.batch_id, self.spend)
         self.last = None
 

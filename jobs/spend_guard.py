@@ -33,8 +33,6 @@ T = TypeVar("T")
 
 
 class Permission(StrEnum):
-    """What a case may do next."""
-
     GO = "go"
     WAIT = "wait"  # others of this process may still use up the cap: ask again
     NONE = "none"
@@ -100,7 +98,6 @@ class Metered:
         return await work
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
-        """A draw batch, if it is permitted."""
         await self.permit(request.count)
         bill = self.spend.ask(request.count)
         draws = await self.wait_for(request, self.sampler.draw(self._with_bill(request, bill)), bill)
@@ -212,7 +209,6 @@ class SpendGuard:
             return max(1, live_workers(conn, system_clock()))
 
     def is_cancelled(self, batch_id: str) -> bool:
-        """Whether the batch was cancelled when last looked at."""
         return self._standing(batch_id).state is BatchState.CANCELLED
 
     def permission(self, batch_id: str, spend: CaseSpend) -> Permission:
@@ -273,7 +269,6 @@ class SpendGuard:
         return _would_reach(standing.caps, known, asked + account.workers * needed - 1) is None
 
     def _sum_written(self, batch_id: str, standing: Standing) -> Totals:
-        """What is in the tables by now."""
         with self._lock:
             return sum((written for _, written in self._accounts[batch_id].settled), standing.totals)
 

@@ -218,7 +218,6 @@ class IntakeRuns:
         return self._stopped.get(batch_id)
 
     def wait(self) -> None:
-        """Wait until all files are taken in."""
         for thread in list(self._running.values()):
             thread.join()
 

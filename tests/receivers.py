@@ -24,13 +24,11 @@ class Receiver:
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
-        """What was sent, read as JSON."""
         return [json.loads(body) for _headers, body in self.received]
 
 
 @contextmanager
 def receiving() -> Iterator[Receiver]:
-    """A webhook's server, while it runs."""
     kept = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -53,14 +51,11 @@ def receiving() -> Iterator[Receiver]:
 
 
 class Mailbox:
-    """Keeps every mail that a mail server takes."""
-
     def __init__(self) -> None:
         self.mails: list[str] = []
         self.address = ""
 
     async def handle_DATA(self, _server: object, _session: object, envelope: Any) -> str:
-        """Called by the server for each mail."""
         self.mails.append(envelope.content.decode())
         return "250 OK"
 

@@ -57,7 +57,6 @@ class MessageBatches:
         await self._client.close()
 
     def usual_usage(self, nodes: Sequence[NodeConfig], characters: float) -> Usage:
-        """About what one call takes for a text of so many characters, before any was made."""
         return usage_per_call(self._prompts, nodes, characters)
 
     async def create(self, seed: str, requests: Mapping[str, DrawRequest]) -> str:
@@ -69,11 +68,9 @@ class MessageBatches:
         return _batch(await self._json("post", "", body={"requests": entries})).id
 
     async def find(self, service_id: str) -> MessageBatch:
-        """The batch of this id, as the service sees it now."""
         return _batch(await self._json("get", f"/{service_id}"))
 
     async def list_since(self, earliest: datetime) -> list[MessageBatch]:
-        """What the account has handed in from this moment on."""
         page = await self._json("get", f"?limit={_MOST_LISTED}")
         return [batch for batch in map(_batch, page.get("data") or []) if batch.created_at >= earliest]
 

@@ -62,7 +62,6 @@ def overnight_batches(db: Database) -> dict[str, str]:
 
 
 def is_overnight(db: Database, batch_id: str) -> bool:
-    """Whether the batch is screened by message batches."""
     return any(db.values(select(batches.c.overnight).where(batches.c.id == batch_id)))
 
 
@@ -95,7 +94,6 @@ def plan(db: Database, batch_id: str, wanted: Sequence[DrawWanted], now: datetim
 
 
 def open_message_batches(db: Database, batch_id: str) -> list[HandedIn]:
-    """The message batches of this batch whose results were not counted."""
     return list(db.rows(_open_ones(batch_id)))
 
 
@@ -111,7 +109,6 @@ def is_needed(db: Database, sent: HandedIn) -> bool:
 
 
 def unanswered(db: Database, message_batch: str) -> list[Row[Any]]:
-    """The requests without an answer."""
     of_it = _asked.message_batch == message_batch, _asked.code.is_(None)
     return list(db.rows(select(message_requests).where(*of_it)))
 
@@ -124,13 +121,11 @@ def record_sent(db: Database, message_batch: str, service_id: str) -> None:
 
 
 def record_progress(db: Database, message_batch: str, processed: int) -> None:
-    """Record how far the service is with the message batch."""
     with db.write() as conn:
         conn.execute(update(message_batches).where(_of.id == message_batch).values(processed=processed))
 
 
 def service_ids(db: Database) -> set[str]:
-    """The service's ids of everything that is known to be ours."""
     return set(db.values(select(_of.service_id).where(_of.service_id.is_not(None))))
 
 
@@ -159,7 +154,6 @@ def keep_results(db: Database, sent: HandedIn, found: Mapping[str, tuple[Draw | 
 
 
 def requests_of(db: Database, case_id: str) -> list[Row[Any]]:
-    """Every request of a case, with what came back."""
     return list(db.rows(select(message_requests).where(_asked.case_id == case_id)))
 
 
@@ -229,7 +223,6 @@ class OvernightProgress:
 
 
 def overnight_progress(db: Database, batch_id: str) -> OvernightProgress:
-    """How far it is and what was bought, from the tables."""
     tokens = [field.name for field in fields(Usage)]
     run = node_runs.c
     its_run = and_(run.case_id == _asked.case_id, run.node == _asked.node, run.variant == _asked.variant)

@@ -83,7 +83,6 @@ class Site:
         return answer.status_code, answer.json()
 
     def taken(self, made: Made, key: str, **body: Any) -> str:
-        """The id of a text that is taken."""
         status, told = self.submit(made, key, **body)
         assert status == 202, told
         return str(told["id"])
@@ -93,15 +92,12 @@ class Site:
         return answer.status_code, answer.json()
 
     def found(self, made: Made, case_id: str) -> Any:
-        """What is told of a text."""
         return self.get(made, f"texts/{case_id}")[1]
 
     def file(self, made: Made, key: str, content: bytes, **options: str) -> Any:
-        """The answer to a file that is handed in."""
         return self.post(made, key, "batches", kind="application/octet-stream", params=options, content=content)
 
     def ended(self, made: Made, batch_id: str) -> Any:
-        """What is told of a file once nothing more is being taken in."""
         wait_for(lambda: self.get(made, f"batches/{batch_id}")[1]["state"] != "taking_in", 30)
         return self.get(made, f"batches/{batch_id}")[1]
 
@@ -136,7 +132,6 @@ def site(db: Database, tmp_path: Path) -> Iterator[Site]:
 
 @pytest.fixture
 def hook() -> Iterator[Receiver]:
-    """A program's webhook."""
     with receiving() as kept:
         yield kept
 

@@ -35,7 +35,6 @@ SPEAKERS = (("Reed", Role.USER), ("Moss", Role.ASSISTANT))
 
 
 def said(text: str, shape: Shape | None = None, labels: dict[str, Label | None] | None = None, **more: str) -> str:
-    """A mapping as it is kept."""
     reading = ConversationReading(shape=shape, speakers=SPEAKERS) if shape else None
     columns = ColumnMapping(text=text, conversation=reading, **more)  # type: ignore[arg-type]
     return mapping_json(FileMapping(columns=columns, labels=labels or {}))

@@ -12,8 +12,6 @@ from tests.stub_server.server import stubs_beside
 
 
 class Said(NamedTuple):
-    """What a command ended with and wrote."""
-
     code: int
     out: str
     err: str

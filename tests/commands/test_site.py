@@ -32,7 +32,6 @@ NOBODY = "postgresql://user:a-secret@127.0.0.1:1/second_look"
 
 @pytest.fixture
 def site(sqlite_url: str) -> tuple[str, str]:
-    """A database with one decided case, and its id."""
     with closing(Database(sqlite_url)) as db:
         batch(db, ["one text"])
         (case_id,) = waiting(db)
@@ -169,7 +168,6 @@ def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(
 
 
 def _with_nodes(name: str, **changes: dict[str, str]) -> PipelineConfig:
-    """The shipped pipeline of this name with changes to its nodes."""
     pipeline = shipped_pipelines()[name]
     nodes = tuple(node.model_copy(update=changes.get(node.name, {})) for node in pipeline.nodes)
     return pipeline.model_copy(update={"name": "ours", "nodes": nodes})

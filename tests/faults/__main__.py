@@ -35,7 +35,6 @@ AT_ONCE = 8
 
 
 async def held_replies() -> Mapping[str, bool]:
-    """Whether each faulty reply does not end safe."""
     places = asyncio.Semaphore(AT_ONCE)
 
     async def one(sent: RawReply) -> bool:
@@ -81,7 +80,6 @@ def _accounts_for(path: Path, name: str) -> bool:
 
 
 async def held_injections() -> Mapping[str, bool]:
-    """Whether each attack, and each beside a text at risk, is not committed safe."""
     attacks = [probe for name in SETS for probe in read_probes(name) if probe.kind not in ("ordinary", "stated")]
     beside = [
         Probe(id=f"{attack.id} beside risk", kind="mixed", text=f"{RISK} {attack.text}", reply=attack.reply)

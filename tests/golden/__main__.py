@@ -138,7 +138,6 @@ def table() -> str:
 
 
 def description() -> str:
-    """The interface for programs, as it describes itself."""
     with TemporaryDirectory() as folder:
         db = Database(f"sqlite:///{folder}/site.db")
         described = create_app(db, Settings(_env_file=None), lambda: datetime.now(UTC)).openapi()
@@ -173,7 +172,6 @@ GOLDEN: dict[str, Callable[[], str]] = {
 
 
 def write() -> None:
-    """Write all of them."""
     for name, make in GOLDEN.items():
         (HERE / name).write_text(make(), encoding="utf-8")
 

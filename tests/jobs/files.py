@@ -38,12 +38,10 @@ def write_posts(path: Path, rows: int, rejected_every: int = 50) -> int:
 
 
 def settings(database_url: str, options: Mapping[str, Any]) -> Settings:
-    """The settings that a worker started with these options reads."""
     return Settings(_env_file=None, DATABASE_URL=database_url, **options)
 
 
 def batch_from(db: Database, path: Path, chosen: Settings) -> str:
-    """A batch with all rows of the file."""
     batch_id = open_batch(db, LOCAL_USER, request(path), chosen, Agents(chosen), system_clock)
     fill_batch(db, LOCAL_USER, batch_id, read_table(path, path.name), chosen, system_clock)
     return batch_id
@@ -60,7 +58,6 @@ def hand_over(db: Database, path: Path, chosen: Settings) -> Upload:
 
 
 def request(path: Path) -> BatchRequest:
-    """A pipeline that decides soon, for this file."""
     return BatchRequest(name=path.name, pipeline=preset("recommended", delta=0.2, budget=30))
 
 
@@ -75,5 +72,4 @@ def take_in(chosen: Settings) -> None:
 
 
 def runs_of(db: Database, chosen: Settings) -> uploads.IntakeRuns:
-    """As the app has them."""
     return uploads.IntakeRuns(db, chosen, chosen.data_directory / uploads.BY_PEOPLE, system_clock)

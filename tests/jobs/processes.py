@@ -114,17 +114,14 @@ class Workers:
         wait_for(lambda: self.is_up(number), within_s)
 
     def is_up(self, number: int = -1) -> bool:
-        """Whether it has begun to work; fails with its log when it ended instead."""
         assert not self.dead(number), self.log_of(number)
         return UP in self.log_of(number)
 
     def log_of(self, number: int = -1) -> str:
-        """What it has logged so far."""
         log: Path = self.alive[number].log
         return log.read_text(encoding="utf-8", errors="replace")
 
     def dead(self, number: int = -1) -> bool:
-        """Whether it ended by itself."""
         return bool(self.alive[number].poll() is not None)
 
     def kill(self, number: int = -1, sign: int = signal.SIGKILL) -> None:
@@ -134,13 +131,11 @@ class Workers:
         process.wait(timeout=30)
 
     def end(self) -> None:
-        """Kill all."""
         while self.alive:
             self.kill()
 
 
 def app_program(port: int) -> tuple[str, ...]:
-    """The app as `serve.py` starts it."""
     return ("app.py", "--port", str(port))
 
 
@@ -154,7 +149,6 @@ def serves(port: int, asked: str = "_stcore/health") -> bool:
 
 
 def environment(database_url: str, options: Mapping[str, Any]) -> dict[str, str]:
-    """What a process of the program is started with."""
     names = ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH")
     kept = {name: os.environ[name] for name in names if name in os.environ}
     settings = {f"SECOND_LOOK_{name.upper()}": str(value) for name, value in options.items() if name.islower()}
@@ -163,7 +157,6 @@ def environment(database_url: str, options: Mapping[str, Any]) -> dict[str, str]
 
 
 def wait_for(condition: Callable[[], bool], within_s: float) -> float:
-    """Wait until it holds; returns how long it took."""
     started = time.monotonic()
     while not condition():
         assert time.monotonic() - started < within_s, "it did not happen in time"
@@ -173,7 +166,6 @@ def wait_for(condition: Callable[[], bool], within_s: float) -> float:
 
 @pytest.fixture
 def workers(tmp_path: Path) -> Iterator[Workers]:
-    """Processes that end with the test."""
     started = Workers(tmp_path)
     yield started
     started.end()

@@ -38,7 +38,6 @@ def agents(latency_s: float = 0.0) -> Agents:
 
 
 def settings_of(url: str, **more: object) -> Settings:
-    """Settings with which the service at this address is asked."""
     return Settings(_env_file=None, sampler="anthropic", anthropic_base_url=url, anthropic_api_key="k", **more)  # type: ignore[arg-type]
 
 
@@ -80,12 +79,10 @@ class Watched(Agents):
 
     @property
     def calls(self) -> int:
-        """How many were asked for."""
         return sum(request.count for request in self.asked)
 
     @property
     def nodes(self) -> set[str]:
-        """Which were asked."""
         return {request.node for request in self.asked}
 
 
@@ -139,7 +136,6 @@ def job_of(db: Database, made_of: Agents, health: ModelHealth | None = None) -> 
 
 
 def count(db: Database, table: Table, *where: ColumnElement[bool]) -> int:
-    """How many rows there are."""
     return db.value(select(func.count()).select_from(table).where(*where))
 
 
@@ -161,7 +157,6 @@ async def running(
 
 
 async def until(condition: Callable[[], bool], within_s: float = 90.0) -> float:
-    """Wait until it holds; returns how many seconds it took."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     while not await asyncio.to_thread(condition):
@@ -171,12 +166,10 @@ async def until(condition: Callable[[], bool], within_s: float = 90.0) -> float:
 
 
 def unended(db: Database) -> int:
-    """Starts of all cases that have not ended."""
     return db.value(select(func.coalesce(func.sum(pending_cases.c.starts), 0)))
 
 
 async def screened(db: Database, rows: int) -> str:
-    """A batch of ``rows`` posts, every one of them settled."""
     batch_id = batch(db, rows)
     await LocalRunner(job_of(db, agents()), PLACES, until_done=True).run()
     return batch_id

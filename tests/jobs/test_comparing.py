@@ -78,7 +78,6 @@ def _settings_of(stub: NotingStub, key: str = "k") -> Settings:
 
 
 async def _rounds(comparing: ComparisonRunner) -> int:
-    """Until nothing is left; how many cases ended."""
     ended = 0
     while done := await comparing.round():
         ended += done

@@ -33,12 +33,10 @@ def beside() -> Iterator[SideProcess]:
 
 
 def own_process(_db: Database, *_args: object) -> int:
-    """Where it is computed."""
     return os.getpid()
 
 
 def broken(_db: Database) -> None:
-    """A computation with a fault of its own."""
     raise ValueError("the words of a text")
 
 

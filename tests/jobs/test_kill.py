@@ -218,7 +218,6 @@ def test_a_worker_whose_statements_hang_ends_within_ten_seconds(
 
 
 def _children(pid: int) -> dict[str, int]:
-    """The app's and the worker's process."""
     found = {}
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         with suppress(OSError):

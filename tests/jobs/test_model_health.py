@@ -72,7 +72,6 @@ def outcomes(db: Database) -> list[str]:
 
 
 def made_of(db: Database) -> Configuration:
-    """The one configuration."""
     return load_configuration(db, db.value(select(batches.c.configuration).limit(1)))
 
 
@@ -93,7 +92,6 @@ class Asked:
             configurations.keep_preflight(db, self.made.preflight_key, probed("unsafe"), system_clock() - passed)
 
     def another(self) -> ModelHealth:
-        """As another worker has it."""
         return ModelHealth(db=self.db, agents=self.agents, clock=system_clock)
 
     def tried(self) -> configurations.Preflight | None:
@@ -253,7 +251,6 @@ async def test_a_paused_batch_goes_on_with_the_next_case_once_the_model_is_well(
 
 
 async def until_paused(job: ScreeningJob, batch_id: str) -> None:
-    """The batch has paused by itself, and nothing is under way."""
     runner = LocalRunner(job, 1)
     work = asyncio.create_task(runner.run())
     await until(lambda: batch_state(job.db, batch_id) is BatchState.PAUSED)
@@ -288,7 +285,6 @@ async def asking(db: Database, settings: Settings) -> AsyncIterator[asyncio.Task
 
 
 async def over_with(db: Database, settings: Settings) -> None:
-    """A worker that asks it finds it well, and that is told."""
     async with asking(db, settings) as task:
         await asyncio.wait_for(task, 20)
     assert not is_told(db)

@@ -117,7 +117,6 @@ class Site:
         self.cases += fill(self.db, [Priority[priority]] * int(many), entered_at=entered_at)
 
     def late(self, priority: str, many: str = "1") -> None:
-        """Overdue already."""
         self.arrive(priority, many, timedelta(hours=5))
 
     def settled(self, many: str = "1") -> None:
@@ -168,7 +167,6 @@ class Site:
         self._by = name
 
     def dead(self) -> None:
-        """No worker lives."""
         self._dead = True
 
     def file(self) -> None:

@@ -62,7 +62,6 @@ def settings_for(stub: NotingStub) -> Settings:
 
 
 def labelled_batch(db: Database, settings: Settings, rows: int, *, unlabelled: int = 0) -> str:
-    """An overnight batch of research posts."""
     made = configuration(settings, Agents(settings), preset("certified"))
     return batch(db, rows, configured=made, reference=Label.SAFE, unlabelled=unlabelled, overnight=True)
 
@@ -115,7 +114,6 @@ def each_draw_once(db: Database, batch_id: str) -> None:
 
 
 async def done(db: Database, server: NotingStub, rows: int, **more: Any) -> tuple[NotingStub, str, OvernightRunner]:
-    """A batch of so many posts that is over, by whom."""
     settings = settings_for(server)
     batch_id, own = labelled_batch(db, settings, rows, **more), work(db, settings)
     await own.until_over(batch_id)
@@ -209,7 +207,6 @@ async def test_broken_off_again_and_again_every_draw_counts_once(db: Database, s
 
 
 def _told(db: Database) -> set[str]:
-    """Why something stands still, a day later."""
     return {one.cause for one in standstills(db, datetime.now(UTC) + timedelta(days=1))} - {"no_worker"}
 
 

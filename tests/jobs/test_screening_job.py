@@ -154,8 +154,6 @@ async def test_a_configuration_of_a_later_version_waits_for_a_retry_with_its_err
 
 
 class Row:
-    """A row as the storage has it."""
-
     text, model_text = "Write to ann@example.org. I want to die.", None
     reply, model_reply = "Call +44 7700 900123.", None
     turns = None
@@ -346,7 +344,6 @@ def test_an_upload_is_taken_in_whatever_is_lost_on_the_way(
 
 
 def refused(state: str | None, *, lost: bool = False) -> Exception:
-    """As a server refuses a statement."""
     error = type("Refused", (psycopg.OperationalError,), {"sqlstate": state})("no")
     made = DBAPIError.instance("SELECT 1", {}, error, psycopg.Error, connection_invalidated=lost)
     return made if isinstance(made, Exception) else error

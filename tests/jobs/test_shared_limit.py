@@ -55,7 +55,6 @@ async def at_work(db: Database, chosen: Settings, *names: str) -> AsyncIterator[
 
 
 def limited(service: NotingStub, db: Database, folder: Path, rows: int) -> Settings:
-    """Settings with a limit of 600 a minute, and a batch of so many posts."""
     options = {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k", "requests_per_minute": 600}
     chosen = settings("sqlite://", options | {"concurrency": 10})
     write_posts(folder / "posts.csv", rows)

@@ -155,7 +155,6 @@ def _changed_functions(module: str) -> list[str]:
 
 
 def _results(copy: Path, names: list[str]) -> dict[str, str]:
-    """What became of each change of these names, or of all."""
     found = dict(line.strip().rsplit(": ", 1) for line in _mutmut(copy, "results", "--all", "1").splitlines())
     return {name: end for name, end in found.items() if not names or any(fnmatchcase(name, one) for one in names)}
 

@@ -10,7 +10,6 @@ from tests.stub_server.server import StubServer
 
 
 def main() -> None:
-    """Serve until interrupted."""
     parser = argparse.ArgumentParser(prog="python -m tests.stub_server", description=__doc__)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8099, help="0 takes a free one")

@@ -30,7 +30,6 @@ class Asked:
 
     @property
     def everything(self) -> str:
-        """Text and reply, as the model reads them."""
         return self.text if self.reply is None else f"{self.text}\n{self.reply}"
 
 

@@ -27,7 +27,6 @@ class StubBatch:
     cancelled: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """As the service describes it."""
         ended = self.cancelled or time.monotonic() >= self.ends_at
         return {
             "id": self.id,
@@ -51,7 +50,6 @@ class StubBatches:
         self.bodies: list[tuple[str, dict[str, Any]]] = []
 
     def add_to(self, app: web.Application) -> None:
-        """The routes."""
         at = "/v1/messages/batches"
         app.router.add_post(at, self._create)
         app.router.add_get(at, self._list)

@@ -70,7 +70,6 @@ class Counters:
         return self.requests - 1
 
     def busiest(self, window_s: float) -> int:
-        """Most requests in any window of that length."""
         most, first = 0, 0
         for last, arrival in enumerate(self.arrivals):
             while arrival - self.arrivals[first] >= window_s:
@@ -113,7 +112,6 @@ class StubServer:
 
     @property
     def url(self) -> str:
-        """The base URL to give a client."""
         return f"http://{self._host}:{self._port}"
 
     async def _messages(self, request: web.Request) -> web.StreamResponse:
