@@ -51,9 +51,7 @@ async def work(settings: Settings, db: Database) -> None:
 
 
 def _stop(runner: Runner) -> None:
-    """Ask the runner to end; what hangs then, a thread or a connection, ends with the process: nothing that was
-    committed depends on it.
-    """
+    """Ask the runner to end; what hangs then ends with the process: nothing that was committed depends on it."""
     runner.stop()
     last = threading.Timer(STOPS_WITHIN_S, os._exit, [0])
     last.daemon = True
@@ -82,9 +80,7 @@ def main() -> int:
 
 
 def alive() -> int:
-    """0 when a worker of this host has said within half a minute that it lives: for a container's health check. 1 also
-    where the database cannot be asked.
-    """
+    """0 when a worker of this host lately said that it lives: a container's health check; 1 without a database too."""
     host = worker_name().rsplit("-", 2)[0]
     with closing(Database(Settings().database_url)) as db:
         try:

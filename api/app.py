@@ -65,9 +65,7 @@ log = logging.getLogger(__name__)
 
 
 def create_app(db: Database, settings: Settings, clock: Clock, limits: Limits | None = None) -> FastAPI:
-    """The application on this database. It tells programs what is settled for as long as it runs, and begins with the
-    files that an earlier one left unfinished.
-    """
+    """The application on this database; while it runs it tells programs what is settled, and takes in what was left."""
     intake = Intake(db=db, settings=settings, clock=clock)
     app = FastAPI(
         title="Second Look",

@@ -98,9 +98,7 @@ def problem(status: int, sentence: str, more: Mapping[str, str] | None = None) -
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Middleware around all routes. ``identify`` finds the program of an Authorization header, or raises Refused; the
-    routes find it in the request's state.
-    """
+    """Middleware around all routes: ``identify`` finds the program, or raises Refused; it is in the request's state."""
 
     app: ASGIApp
     identify: Callable[[str | None], Program]

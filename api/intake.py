@@ -49,9 +49,7 @@ LOOKED_UP_FOR = timedelta(seconds=10)
 
 @dataclass(slots=True, kw_only=True)
 class Intake:
-    """Takes in what programs hand in: texts at once, into one open batch a program, day and configuration, whose name
-    says whose and when; files one after another, in the order in which they came.
-    """
+    """Takes in what programs hand in: texts into one open batch a program, day and configuration; files in turn."""
 
     db: Database
     settings: Settings
@@ -107,9 +105,7 @@ class Intake:
             asyncio.run(agents.aclose())
 
     async def receive(self, chunks: AsyncIterator[bytes], limit: int) -> Path:
-        """Write the body to disk, readable by its owner alone. Refused (413) where it is too long; nothing stays of a
-        body that broke off.
-        """
+        """Write the body to disk for its owner alone. Refused (413) where too long; nothing stays of a broken one."""
         self.runs.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self.runs.folder / secrets.token_hex(16)
         try:

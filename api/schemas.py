@@ -48,9 +48,7 @@ class NewText(BaseModel):
         return hashlib.sha256(body.encode()).hexdigest()
 
     def case(self, receive: Receive, key: str) -> NewCase:
-        """The new case made from it. Refused (422) for an id that cannot be kept, a text without words, or turns that
-        cannot be read.
-        """
+        """The new case. Refused (422) for an id that cannot be kept, a text without words, or unreadable turns."""
         if self.id and not (self.id.strip() and is_usable_id(self.id)):
             raise Refused(422, "the id is blank or holds control characters")
         if self.messages is None:

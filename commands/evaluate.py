@@ -159,9 +159,7 @@ def evaluate(
 
 
 def load_data(chosen: DataSet) -> EvaluationData:
-    """The data set of the options, with what a person should know of it on stderr. ValueError where there is nothing to
-    compare with.
-    """
+    """The data set, with what a person should know of it on stderr. ValueError without anything to compare."""
 
     def read(path: Path) -> Table:
         """The user's own table, with the columns of the options, which are printed before the first call."""
@@ -343,9 +341,7 @@ def _about(
     settings: Settings | None,
     seed: int,
 ) -> dict[str, object]:
-    """The data card: files and their steps, labels, how the sample was drawn, agents (of these settings, or
-    recorded) and conditions.
-    """
+    """The data card: files, steps, labels, sample, agents (of these settings, or recorded) and conditions."""
     labels = Counter(str(item.reference) if item.reference else "none" for item in data.items)
     texts = [sha256(item.text.text.encode("utf-8", "surrogatepass")).hexdigest() for item in data.items]
     return {

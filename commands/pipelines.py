@@ -65,10 +65,7 @@ ACTIONS = {
 
 
 def chosen_pipeline(db: Database, word: str | None, settings: Settings) -> PipelineConfig:
-    """What ``--pipeline`` names: a file that exists, else a pipeline's name; without a word the site's active one.
-    Raises PipelineRefused, also where these settings name no such server, or their service does not know one of its
-    models.
-    """
+    """What ``--pipeline`` names: a file, else a pipeline's name; the active one for None. PipelineRefused."""
     if word is None:
         found, called = usual_pipeline(db, settings), "the active pipeline"
     elif Path(word).is_file():

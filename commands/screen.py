@@ -90,9 +90,7 @@ def screen(
     patience: Annotated[float, "how long to wait for a model that answers nothing", "SECONDS"] = PATIENCE_S,
     json: Annotated[bool, "print the summary as one JSON object on the last line"] = False,
 ) -> int:
-    """Screen the file, write the results and beside them what was rejected, print the summary; the exit code tells
-    whether all is settled (0), something is pending (3) or no row was taken in (4).
-    """
+    """Screen the file, write and sum up the results; exit code 0 (all settled), 3 (some pending) or 4 (no row)."""
     settings = settings_with(sampler=sampler, seed=seed)
     with _database(database) as db:
         chosen = chosen_pipeline(db, pipeline, settings)

@@ -168,9 +168,7 @@ def _decisions(name: str, rows: Sequence[Row]) -> Told:
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    """The rows of a CSV file or of JSON lines, read as every file of rows is: no row is cut, none is left out.
-    ValueError with the row for what cannot be read.
-    """
+    """The rows of a CSV file or of JSON lines, none cut or left out. ValueError with the row for an unreadable one."""
     for number, (_, fields) in enumerate(published_rows(path, frozenset()), start=1):
         cells = {name.strip().casefold(): (cell or "").strip() for name, cell in fields.items()}
         try:

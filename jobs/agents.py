@@ -158,9 +158,7 @@ class Agents:
         return self._simulation(seed).describe() if self._settings.simulated else self._model().describe()
 
     def sampler(self, configuration: Configuration, seed: int) -> DrawSource:
-        """The sampler of this configuration. SamplerError where the present settings would ask other agents:
-        a batch is never screened half by one model and half by another.
-        """
+        """The sampler of this configuration; SamplerError where the settings name others: a batch never mixes two."""
         simulated = configuration.sampler.get("sampler") == "simulated"
         names = accepted_names(configuration)
         sampler = self._simulation(seed) if simulated else self.model_for(NodeAgent(), names)
@@ -173,9 +171,7 @@ class Agents:
         return sampler if simulated else _ByNode(self, names)
 
     def model_for(self, agent: NodeAgent, names: tuple[str, ...] | None = None) -> HttpModel:
-        """The model that answers for a node; one a setting, whoever asks. SamplerError for an unknown server. ``names``
-        are those under which its answers count, else the settings'.
-        """
+        """The model of a node, one a setting; ``names`` count in its answers. SamplerError for an unknown server."""
         if (agent, names) in self._answering:
             return self._answering[agent, names]
         asked = settings_for(self._settings, agent)
@@ -198,9 +194,7 @@ class Agents:
         return None if cost is None else float(cost)
 
     def message_batches(self, configuration: Configuration) -> "MessageBatches":
-        """The endpoint for this configuration. SamplerError where the present settings name other agents, or where an
-        agent is not asked over the Messages API of the usual server.
-        """
+        """The endpoint for this configuration. SamplerError where the settings name others, or cannot use it."""
         from screening.models.batches import MessageBatches  # the vendor's library takes long to import
 
         self.sampler(configuration, 0)
@@ -210,9 +204,7 @@ class Agents:
         return MessageBatches(usual, prompts)
 
     async def preflight(self, configuration: Configuration) -> Sequence[Preflight]:
-        """Ask each of its models once, with a harmless text; none where agents are simulated. SamplerError where an
-        agent's server is unknown.
-        """
+        """Ask each of its models once, with a harmless text; no simulated ones. SamplerError for an unknown server."""
         if self._settings.simulated:
             return ()
         names = accepted_names(configuration)
@@ -324,10 +316,7 @@ class SharedLimiter:
 
 
 async def share_places(db: Database, gate: RateGate, total: int, worker: str, every_s: float = RENEW_EVERY_S) -> None:
-    """Keep the gate at this worker's share of ``total`` calls in flight until cancelled; then give the share back.
-
-    A worker that cannot renew its share in time makes no further calls until it can.
-    """
+    """Keep the gate at this worker's share of ``total`` calls in flight, at 0 while that cannot be renewed."""
     loop = asyncio.get_running_loop()
     closing = loop.call_later(UNRENEWED_S, gate.resize, 0)
     try:

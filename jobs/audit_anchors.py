@@ -81,9 +81,7 @@ def _write(path: Path, made: Anchor, now: datetime) -> None:
 
 
 def _end_last_line(file: BinaryIO) -> None:
-    """Let the next anchor begin a line of its own. What a full disk or a power cut left of one goes: it was never
-    recorded as written, and no check could read the file with it.
-    """
+    """Let the next anchor begin a line of its own. What a full disk or a power cut left of one goes."""
     file.seek(0)
     kept = file.read()
     begun = kept.rfind(b"\n") + 1

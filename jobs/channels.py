@@ -40,9 +40,7 @@ class NotSent(Exception):
 
 
 def target_of(address: str, *, private: bool) -> SplitResult:
-    """The address of a webhook, taken apart. ValueError where it is none: https only; http to this or a private network
-    where ``private`` addresses are allowed.
-    """
+    """The address of a webhook, taken apart. ValueError where it is none: https, or ``private`` http."""
     parts = urlsplit(address.strip())
     if parts.scheme != "https" and not (private and parts.scheme == "http"):
         raise ValueError("a webhook's address begins with https://")
@@ -149,9 +147,7 @@ class _Fixed(HTTPConnection):
 
 
 def _exchange(target: SplitResult, body: bytes, headers: Mapping[str, str], *, private: bool) -> int:
-    """The status of the answer; its content is not read. All of it within the time limit, looking up, connecting and
-    encrypting too, however slowly it drips.
-    """
+    """The status of the answer, all of it within the time limit, looking up and connecting too, however it drips."""
     connection = _Fixed(target, private, TIMEOUT_S)
     path = (target.path or "/") + (f"?{target.query}" if target.query else "")
     limit = threading.Timer(connection.left_s, _cut, [connection])

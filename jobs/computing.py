@@ -92,9 +92,7 @@ class SideProcess:
         self._last = 0.0
 
     def begin(self, function: Function, url: str, *args: Any, standing: Hashable = None) -> Computation:
-        """Compute ``function(database, *args)``; whoever asks for the same meanwhile, and while things are still
-        ``standing`` as they were, gets the same computation.
-        """
+        """Compute ``function(database, *args)``; whoever asks alike meanwhile, while it is ``standing``, shares it."""
         wanted = (function, url, args)
         key = (wanted, standing)
         with self._lock:

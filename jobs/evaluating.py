@@ -113,9 +113,7 @@ class Evaluated:
 
     @property
     def comparable(self) -> tuple[Measured, ...]:
-        """Those that have an outcome for every text: where the record is too short for some, it is for the hard ones.
-        What the batch did is always one of them, with its pending texts left out.
-        """
+        """Those with an outcome for every text (else the hard ones are missing), and what the batch itself did."""
         return tuple(each for each in self.results if not each.unsettled or each.name == OWN)
 
 
@@ -230,9 +228,7 @@ def try_setting(db: Database, ask: Ask, *setting: Any) -> Measured:
 
 
 def draw_file(db: Database, ask: Ask) -> str:
-    """The recorded draws as `evaluate --draws` reads them, so that it asks for the missing ones alone. No text is in
-    it, and it is given to who may see results.
-    """
+    """The recorded draws as `evaluate --draws` reads them; no text is in it, and who may see results is given it."""
     found = recorded_batch(db, ask.actor, ask.batch_id)
     return "".join(draw_lines(found.book, found.items))
 

@@ -118,9 +118,7 @@ def set_up_log(kind: Literal["plain", "json"]) -> None:
 
 
 def _is_told(record: logging.LogRecord) -> bool:
-    """Not a chatty library's line below a warning. Held where it is written: the model library sets the levels of its
-    loggers by itself, at whatever time it is imported.
-    """
+    """Not a chatty library's line below a warning: the model library sets the levels of its loggers by itself."""
     return record.levelno >= logging.WARNING or record.name.partition(".")[0] not in CHATTY
 
 
@@ -149,9 +147,7 @@ def tell(fault: Fault, now: float) -> None:
 
 
 class Patience:
-    """How long one piece of work waits between its attempts, and when it gives up: a fault that does not pass is for a
-    person to see.
-    """
+    """How long a piece of work waits between its attempts, and when it gives up, for a person to see."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, most_lost: int = LOST) -> None:
         self._clock, self._most_lost = clock, most_lost

@@ -44,10 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class ProcrastinateRunner:
-    """Works at up to ``places`` cases of batches and a few more that somebody waits for.
-
-    ``dead_after_s`` is how long a worker may show no sign of life.
-    """
+    """Works at up to ``places`` cases of batches; no sign of life for ``dead_after_s`` is death."""
 
     def __init__(self, job: ScreeningJob, places: int, *, dead_after_s: float = DEAD_AFTER_S) -> None:
         self._job = job
@@ -107,9 +104,7 @@ class ProcrastinateRunner:
         return [*workers, self._listen(), *feeders, self._drop_dead_jobs(), self._withdraw_unwatched()]
 
     async def _listen(self) -> None:
-        """Wakes the feeders when the database tells of new work. The event loop hears of the socket by itself; the
-        library's own waiting looks at it ten times a second.
-        """
+        """Wakes the feeders when the database tells of new work; the library's own waiting looks ten times a second."""
         loop = asyncio.get_running_loop()
         async with await AsyncConnection.connect(self._job.db.conninfo, autocommit=True, **_ALIVE) as connection:
             await connection.execute(SQL("LISTEN {}").format(Identifier(NEW_WORK)))

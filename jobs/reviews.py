@@ -93,9 +93,7 @@ def measure_agreement(db: Database, actor: Actor, key: str, batch_id: str | None
 
 
 def main_figure(db: Database, actor: Actor, key: str) -> tuple[Coefficient, int]:
-    """The main coefficient alone, with its interval, of all cases read twice at random, and how many disputed ones are
-    not in it yet.
-    """
+    """The main coefficient with its interval, and how many disputed cases are not in it yet."""
     table = review_table(db, actor, key)
     alpha = with_interval(krippendorff_alpha, ratings_of(_at_random(table, table.labels), LABELS))
     return _of_enough(alpha), open_disagreements(db, actor)

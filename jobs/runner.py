@@ -59,10 +59,7 @@ class AlreadyRunning(RuntimeError):
 
 @contextmanager
 def only_worker(lock_file: Path) -> Iterator[None]:
-    """Hold the lock of an embedded database; AlreadyRunning when another process has it.
-
-    The operating system releases it when the process dies, however it dies.
-    """
+    """Hold the lock of an embedded database until the process dies, however; AlreadyRunning when another has it."""
     lock_file.parent.mkdir(parents=True, exist_ok=True)
     with lock_file.open("a") as file:
         try:
@@ -73,10 +70,7 @@ def only_worker(lock_file: Path) -> Iterator[None]:
 
 
 class LocalRunner:
-    """Takes pending cases, interactive ones first, with at most ``places`` in flight.
-
-    With ``until_done`` it ends when nothing is pending (the command line); else it runs until `stop`.
-    """
+    """Takes up to ``places`` pending cases, interactive first; with ``until_done`` it ends when nothing is pending."""
 
     def __init__(self, job: ScreeningJob, places: int, *, until_done: bool = False) -> None:
         self._job = job

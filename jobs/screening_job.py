@@ -309,9 +309,7 @@ DUTY = "comparing"
 
 
 class ComparisonRunner:
-    """Screens the cases of comparisons with their second pipeline, a few at a time, beside the work that decides. One
-    worker at a time does it; another takes over when that ends or dies.
-    """
+    """Screens the cases of comparisons with their second pipeline, in one worker at a time, a few at once."""
 
     def __init__(self, job: ScreeningJob) -> None:
         self.job, self.db = job, job.db
@@ -328,9 +326,7 @@ class ComparisonRunner:
             await asyncio.sleep(COMPARE_EVERY_S)
 
     async def round(self) -> int:
-        """Screen the next few cases; how many were kept, 0 when there is nothing to do, the site is stopped or another
-        worker does it.
-        """
+        """Screen the next few cases; how many were kept, 0 for none, a stopped site, or another worker at it."""
         if await self._due() is None or await retry_in_thread(is_stopped, self.db):
             return 0
         async with held(self.db, DUTY, self.job.worker, self.job.clock) as mine:
@@ -368,9 +364,7 @@ class ComparisonRunner:
     async def _compare(
         self, comparison_id: str, case: CaseForScreening, spend: CaseSpend, reached_cap: Callable[[], str | None]
     ) -> int:
-        """Screen one case; whether its result was kept. Else it is tried again later, or the comparison ends; what was
-        paid without a result is counted as lost, however it ends.
-        """
+        """Screen one case; whether its result was kept. What was paid without a result counts as lost in the end."""
         try:
             return int(await self._screen(comparison_id, case, spend, reached_cap))
         except SamplerError as error:

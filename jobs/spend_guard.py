@@ -57,9 +57,7 @@ class CaseSpend:
         return self.bill
 
     def drew(self, calls: int, cost_usd: float | None) -> None:
-        """Record that the draw batch brought its draws. Attempts of a whole draw batch that brought none are lost; a
-        draw batch is broken off only where nothing is billed.
-        """
+        """Record that the draw batch brought its draws; attempts of a whole draw batch that brought none are lost."""
         lost = max(0, self.bill.requests - calls) if self.all_requests or calls >= self.asked else 0
         unpriced = calls if cost_usd is None else 0
         more = Totals(calls=calls, lost_calls=lost, unpriced_calls=unpriced, cost_usd=cost_usd or 0.0)
@@ -176,9 +174,7 @@ class SpendGuard:
             spend.asked, spend.bill, spend.drawn = 0, Bill(), Totals()
 
     def must_look(self, batch_id: str) -> bool:
-        """Whether it is the caller's turn to read the tables: nobody has just done so or is about to. A caller that
-        does not read them then delays the others by one interval at most.
-        """
+        """Whether it is the caller's turn to read the tables: nobody has just done so or is about to."""
         now = self._clock()
         with self._lock:
             account = self._accounts[batch_id]
@@ -281,8 +277,6 @@ class SpendGuard:
 
 
 def _would_reach(caps: Caps, known: Totals, more: int) -> str | None:
-    """The cap that so many calls more reach: they are reckoned at the mean price, like lost ones; before there is one,
-    by their number alone.
-    """
+    """The cap that so many calls more reach, at the mean price or, before there is one, by their number alone."""
     reached = caps.reached_cap(replace(known, lost_calls=known.lost_calls + more))
     return None if reached == "cost_unknown" else reached

@@ -151,9 +151,7 @@ def discard(upload: Upload) -> None:
 
 
 def discard_files_of(data_directory: Path, batch_id: str) -> None:
-    """Remove what is on disk of a batch that takes no more rows, from a page or from a program. Who reads it just then
-    is told by the batch that it takes no more.
-    """
+    """Remove what is on disk of a batch that takes no more rows, from a page or from a program."""
     for folder in FOLDERS:
         for upload in unfinished_uploads(data_directory / folder):
             if upload.batch_id == batch_id:
@@ -212,9 +210,7 @@ class IntakeRuns:
                 self.start(upload)
 
     def stopped(self, batch_id: str) -> tuple[Upload, Exception] | None:
-        """This batch's file where it is not taken in any further until somebody asks for it, and why; None where it is,
-        or was.
-        """
+        """This batch's file where it is not taken in further until somebody asks for it, and why; else None."""
         return self._stopped.get(batch_id)
 
     def wait(self) -> None:

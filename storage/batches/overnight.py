@@ -51,9 +51,7 @@ OpenCase = Row[Any]
 
 
 def overnight_batches(db: Database) -> dict[str, str]:
-    """Batches with something to do, and the version of their configuration: with cases that are ready, unless the batch
-    was cancelled, or message batches whose results were not counted.
-    """
+    """Batches with ready cases or uncounted results, and the version of their configuration."""
     with db.read() as conn:
         ready = and_(batches.c.id.in_(batches_with_ready_cases(conn)), batches.c.cancelled_at.is_(None))
         unsettled = exists().where(_of.batch_id == batches.c.id, _of.ended_at.is_(None))
@@ -176,9 +174,7 @@ def lose_unused(db: Database, batch_id: str, now: datetime) -> None:
 
 
 def lose_unused_in(conn: Connection, batch_id: str, now: datetime) -> None:
-    """Count as lost what was bought for agents that will not end: their case has its outcome, or the batch was
-    cancelled. What was counted before is not counted again.
-    """
+    """Count once as lost what was bought for cases that have their outcome, or whose batch was cancelled."""
     run = node_runs.c
     used = exists().where(run.case_id == _asked.case_id, run.node == _asked.node, run.variant == _asked.variant)
     unused = _requests_of(batch_id, _asked.case_id, func.count().label("calls")).where(_asked.code.is_not(None), ~used)
