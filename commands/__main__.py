@@ -17,7 +17,7 @@ COMMANDS = {
     "evaluate": ("evaluate.evaluate", "the paper's conditions and ours on a labeled data set"),
     "import-draws": ("import_draws.import_draws", "labels that models gave elsewhere as draws to replay"),
     "rule": ("tools.rule", "run a stopping rule on given draws"),
-    "certify": ("tools.certify", "prove the certificates anew, or find the levels of another"),
+    "certify": ("tools.certify", "prove the certificates anew"),
     "metrics": ("tools.metrics", "metrics of a CSV file with columns reference and outcome"),
     "settings": ("site.settings", "every option, its default, and which are set here, as a table"),
     "verify-audit": ("site.verify_audit", "check that the audit log was not changed"),

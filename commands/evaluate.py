@@ -114,7 +114,7 @@ def evaluate(
     latex: Annotated[Path | None, "the table as LaTeX", "TABLE.tex"] = None,
     capsule: Annotated[
         Path | None,
-        "table, figures (SVG, PDF) with their data, draws, data card, hashes and the paper's numbers beside ours",
+        "table, draws, data card, hashes and the paper's numbers beside ours",
         "FOLDER",
     ] = None,
     draws: Annotated[Path | None, "recorded draws to begin with", "FILE"] = None,

@@ -17,8 +17,8 @@ from screening.evaluation.paired import Told, compare_codes
 from screening.evaluation.public_datasets import published_rows
 from screening.labels import Label, Outcome
 from screening.pipeline.config import RULES, pooled_rule, read_rule
-from screening.stopping.certificates import CERTIFICATES, Certificate, WorstErrors, calibrate
-from screening.stopping.rules import Contract, StoppingRule, conclude, label_numbers, minimum_budget
+from screening.stopping.certificates import CERTIFICATES, Certificate, WorstErrors
+from screening.stopping.rules import StoppingRule, conclude, label_numbers, minimum_budget
 
 USUAL_BUDGET = 100
 USUAL: dict[str, dict[str, Any]] = {
@@ -67,17 +67,8 @@ def _label(word: str) -> Label:
         raise ValueError(f"--draws: {word[:20]!r} is not one of {', '.join(Label)}") from None
 
 
-def certify(
-    *,
-    up_to: Annotated[int, "leave out those of larger budgets", "BUDGET"] = 300,
-    calibrate_: Annotated[float | None, "find the levels for this δ", "DELTA"] = None,
-    budget: Annotated[int, "with --calibrate: most draws"] = USUAL_BUDGET,
-) -> int:
+def certify(*, up_to: Annotated[int, "leave out those of larger budgets", "BUDGET"] = 300) -> int:
     """1 if a certificate does not hold or says less than the worst error proven now."""
-    if calibrate_ is not None:
-        found = calibrate(Contract(any_wrong=calibrate_), budget)
-        print(f"level {found.level:g}: {_words(found, found.recompute())}")
-        return 0
     failed = 0
     for certificate in (each for each in CERTIFICATES if each.budget <= up_to):
         errors = certificate.recompute()

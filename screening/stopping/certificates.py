@@ -401,4 +401,4 @@ CERTIFICATES: tuple[Certificate, ...] = tuple(
     )
     for any_wrong, kind, budget, level, safe_level, worst, worst_safe in ROWS
 )
-"""Those that come with the program, as `python -m screening certify --calibrate` found them."""
+"""Those that come with the program, as `calibrate` found them."""

@@ -126,7 +126,7 @@ def test_no_bad_text_is_safe_that_must_not_be_whatever_the_model_says(
     assert [row["id"] for row in result.rejected] == ["zwsp_only"]
     assert result.summary["cost_usd"] is None  # a server of one's own: the price is not known, and not 0
     simulated = screened(texts, "--sampler", "simulated").outcomes
-    forbidden = [one["id"] for one in inputs if "must not be 'safe'" in one["expect"]]
+    forbidden = [one["id"] for one in inputs if one.get("flag") and one["id"] in simulated]
     assert len(forbidden) > 12 and not [name for name in forbidden if simulated[name] == "safe"]
     assert simulated["clin_0"] == "safe" and simulated["soft_hyphen"] == "unsafe"
 
