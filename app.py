@@ -19,26 +19,17 @@ from starlette.responses import FileResponse
 from starlette.routing import Route
 
 from jobs.process import begin, exit_without_database
-from pages.batches.intake_runs import intake_runs
+from pages.batches.progress import intake_runs
 from pages.review.routes import ROUTES as REVIEW_ROUTES
 from pages.site import health
 from pages.site.health import notifier
-from pages.ui import auth, context, downloads
-from pages.ui.http import (
-    Addresses,
-    SecurityHeaders,
-    content_policy,
-    is_served_over_tls,
-    require_safe_bind,
-    sign_in_configured,
-    take_options,
-)
+from pages.ui import auth, context, downloads, http
 from pages.ui.shell import ENTRIES, say_fault
 
 PAGES = Path(__file__).parent / "pages"
 INDEX = Path(st.__file__).parent / "static" / "index.html"
-take_options(os.environ)
-SIGN_IN = sign_in_configured()
+http.take_options(os.environ)
+SIGN_IN = http.sign_in_configured()
 STOPS_WITHIN_S = 5
 
 log = logging.getLogger("app")
@@ -46,7 +37,7 @@ log = logging.getLogger("app")
 begin()
 with exit_without_database(log):
     context.database()
-require_safe_bind(st.get_option("server.address"), sign_in=SIGN_IN)
+http.require_safe_bind(st.get_option("server.address"), sign_in=SIGN_IN)
 
 
 @asynccontextmanager
@@ -79,19 +70,18 @@ app = st.App(
     ],
     middleware=[
         Middleware(
-            SecurityHeaders,
-            policy=content_policy(INDEX.read_text(encoding="utf-8")),
-            tls=is_served_over_tls(),
+            http.SecurityHeaders,
+            policy=http.content_policy(INDEX.read_text(encoding="utf-8")),
+            tls=http.is_served_over_tls(),
             hsts_days=context.settings().hsts_days,
         ),
         Middleware(auth.Guard, sign_in=SIGN_IN),
-        Middleware(Addresses, pages=[entry.address or entry.file for entry in ENTRIES], sign_in=SIGN_IN),
+        Middleware(http.Addresses, pages=[entry.address or entry.file for entry in ENTRIES], sign_in=SIGN_IN),
     ],
 )
 
 
 def main() -> None:
-    """Serve until a signal ends it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=st.get_option("server.port"))
     host, port = st.get_option("server.address") or "0.0.0.0", parser.parse_args().port  # noqa: S104 - see above

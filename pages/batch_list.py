@@ -7,19 +7,8 @@ from typing import Any
 import streamlit as st
 
 from jobs import uploads
+from pages.batches import progress
 from pages.batches.new_batch import check_file, sample_button, upload_file, upload_folder
-from pages.batches.progress import (
-    WAYS_S,
-    find_hold,
-    find_stopped,
-    list_row,
-    missing_rows,
-    offers,
-    overnight_state,
-    reach_fact,
-    show_progress,
-    ways_panel,
-)
 from pages.research.case_list import hide_switch
 from pages.ui import context
 from pages.ui.auth import check_session, poll_session
@@ -35,6 +24,7 @@ from screening.words import count_of
 from storage.batches import batches
 from storage.batches.batch_state import ACTIVE, ENDED, BatchState, Caps, UnknownBatch
 from storage.batches.batches import BatchSummary
+from storage.batches.overnight import is_overnight, overnight_progress
 from storage.review.queue import counts
 from storage.review.worklist import acknowledge, worklist
 
@@ -54,7 +44,6 @@ require(person, Action.VIEW_BATCHES)
 
 
 def current() -> BatchSummary | None:
-    """The batch named in the address."""
     try:
         return batches.find_batch(db, person, st.query_params["batch"], now=context.now())
     except UnknownBatch:
@@ -62,7 +51,6 @@ def current() -> BatchSummary | None:
 
 
 def back(label: str) -> None:
-    """The way back to the list."""
     if st.button(label, icon=":material/arrow_back:"):
         st.query_params.clear()
         st.rerun()
@@ -71,11 +59,12 @@ def back(label: str) -> None:
 def live(batch_id: str, *shown: object) -> None:
     """Draw the progress again; the whole page runs again when what it offers has changed."""
     found = batches.progress(db, batch_id, context.now())
-    if offers(batch_id, found) != shown:
+    if progress.offers(batch_id, found) != shown:
         st.rerun(scope="app")
     linked = is_allowed(person, Action.VIEW_RESULTS)
-    show_progress(batch_id, found, held=find_hold(db, context.now()), linked=linked)
-    overnight_state(batch_id, found.state)
+    progress.show_progress(batch_id, found, held=progress.find_hold(db, context.now()), linked=linked)
+    if is_overnight(db, batch_id):
+        st.caption(progress.overnight_words(overnight_progress(db, batch_id), found.state))
 
 
 def controls(one: BatchSummary) -> None:
@@ -106,10 +95,9 @@ def controls(one: BatchSummary) -> None:
 
 
 def show(one: BatchSummary) -> None:
-    """One batch."""
     back("All uploads")
     st.title(literal(one.name))
-    st.caption(reach_fact(one.reach))
+    st.caption(progress.reach_fact(one.reach))
     if one.research_order:
         st.caption("No living authors: reviewed in random order, with no priority.")
     state = one.progress.state
@@ -117,13 +105,15 @@ def show(one: BatchSummary) -> None:
     left, right = st.columns([3, 2], gap="medium") if may_see_queue else (st.container(), None)
     if right is not None:
         with right, st.container(border=True, height="stretch", key="door_review"):
-            st.fragment(poll_session(review_card), run_every=WAYS_S)(one)
+            st.fragment(poll_session(review_card), run_every=progress.WAYS_S)(one)
     with left, st.container(border=True, height="stretch"):
-        shown = offers(one.id, one.progress)
+        shown = progress.offers(one.id, one.progress)
         st.fragment(poll_session(live), run_every=None if state in ENDED else POLL_S)(one.id, *shown)
-        missing_rows(person, one, find_stopped(one.id, state))
+        progress.missing_rows(person, one, progress.find_stopped(one.id, state))
         controls(one)
-    st.fragment(poll_session(ways_panel), run_every=None if state in ENDED else WAYS_S)(db, person, one)
+    st.fragment(poll_session(progress.ways_panel), run_every=None if state in ENDED else progress.WAYS_S)(
+        db, person, one
+    )
     worklist_panel(one)
     if is_allowed(person, Action.VIEW_RESULTS):
         hide_switch(db, person)
@@ -159,7 +149,7 @@ def worklist_panel(one: BatchSummary) -> None:
     if said := st.session_state.pop("worklist_said", None):
         st.success(said)
     rows = worklist(db, person, one.id)[0]
-    st.fragment(poll_session(count_worklist), run_every=WAYS_S)(one.id, rows)
+    st.fragment(poll_session(count_worklist), run_every=progress.WAYS_S)(one.id, rows)
     if rows:
         st.fragment(sign_off)(rows)
 
@@ -200,7 +190,6 @@ def sign_off(rows: Sequence[Any]) -> None:
 
 
 def everything() -> None:
-    """The uploader and the list of all batches."""
     st.title("File uploads")
     if is_allowed(person, Action.CREATE_BATCH):
         upload_file()
@@ -211,10 +200,10 @@ def everything() -> None:
     if not found:
         st.write("No file uploaded yet. Choose one above, or try the sample.")
         return
-    held = find_hold(db, context.now())
+    held = progress.find_hold(db, context.now())
     key = f"batches_{st.session_state.setdefault('batches_shown', 0)}"
     st.dataframe(
-        [list_row(one, held=held) for one in found[:PAGE]],
+        [progress.list_row(one, held=held) for one in found[:PAGE]],
         hide_index=True,
         on_select=partial(choose_batch, key, [one.id for one in found[:PAGE]]),
         selection_mode="single-row",

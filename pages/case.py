@@ -10,14 +10,12 @@ from pages.review.inbox_words import FOR_WORDS, HOW_CERTAIN, HOW_WORDS, LABEL_WO
 from pages.ui import context
 from pages.ui.context import remember_refusal
 from pages.ui.format import local_time
-from pages.ui.html import macros
+from pages.ui.html import FlaggedPhrase, flagged_phrases, macros, texts_html, where_html
 from pages.ui.labels import DELTA_MEANING, error_words, sentence
 from pages.ui.shell import FOLDER
-from pages.ui.texts import FlaggedPhrase, flagged_phrases, texts_html, where_html
 from pages.ui.widgets import case_of, forget_typed, keep_typed
 from screening.review.actors import pseudonym
 from screening.review.policy import Action, Forbidden, is_allowed, require
-from screening.review.review_form import ReviewLabel
 from screening.text.display import visible
 from screening.text.injection import injection_signs
 from screening.words import count_of
@@ -51,7 +49,6 @@ trail = macros("trail")
 
 
 def who(account_id: str) -> str:
-    """A reviewer as others may know them."""
     return "you" if account_id == person.id else "Second Look" if account_id == "system" else pseudonym(key, account_id)
 
 
@@ -73,7 +70,6 @@ def reveal_once(case_id: str) -> tuple[CaseText, Evidence]:
 def facts(
     text: CaseText, file: CaseFile, evidence: Evidence, phrases: Sequence[FlaggedPhrase]
 ) -> Iterator[tuple[str, str]]:
-    """Its own id, where it came from and what was found, as names and values."""
     yield "Id", visible(text.external_id)
     yield "From", f"{file.batch_name}, row {file.row}"
     yield "Received", f"{local_time(file.received_at)} · SHA-256 {file.text_sha256[:16]}…"
@@ -101,18 +97,7 @@ def facts(
         yield "Ran with", f"configuration {evidence.configuration_version[:16]}…"
 
 
-def show_failures(file: CaseFile) -> None:
-    """Failed attempts, the oldest first."""
-    st.html('<h2 class="sl-h2">Attempts that failed</h2>')
-    said = [
-        f"{error_words(each.kind)}; {count_of(each.calls, 'call')} without an answer. {each.message}"
-        for each in file.errors
-    ]
-    st.html(str(trail.facts(zip((local_time(each.at) for each in file.errors), said, strict=True))))
-
-
 def fields_words(review: Review) -> str:
-    """The optional fields that were filled in."""
     body = review.form.model_dump(mode="json", exclude={"label", "certainty", "marks", "read_to_end"})
     said = {name: value for name, value in body.items() if value not in NOT_FILLED_IN}
     lists = {
@@ -125,7 +110,6 @@ def fields_words(review: Review) -> str:
 
 
 def reviews_html(given: Sequence[Review]) -> str:
-    """Every version of every review, in the order given."""
     shown = []
     for each in given:
         version = f", version {each.version}" if each.version > 1 else ""
@@ -138,21 +122,13 @@ def reviews_html(given: Sequence[Review]) -> str:
 
 
 def versions_html(versions: Sequence[Adjudication]) -> str:
-    """Every version of the accepted label, each with what it changed."""
     shown = []
     for last, each in zip([None, *versions], versions, strict=False):
         was = LABEL_WORDS[last.label] if last is not None and last.label is not each.label else ""
         given = f"on {count_of(len(each.review_ids), 'review')}"
         told = " · ".join((METHOD_WORDS[each.method], who(each.by), given, local_time(each.at)))
-        shown.append(
-            {
-                "version": each.version,
-                "was": was,
-                "label": LABEL_WORDS[each.label],
-                "facts": told,
-                "reason": each.reason,
-            }
-        )
+        words = {"was": was, "label": LABEL_WORDS[each.label], "facts": told, "reason": each.reason}
+        shown.append({"version": each.version, **words})
     return str(trail.versions(shown))
 
 
@@ -184,7 +160,12 @@ def decide(case_id: str, given: Sequence[Review], made: Sequence[Adjudication], 
             alert.error("Select a label.", icon=":material/edit:")
         else:
             try:
-                record(case_id, label, reason, made, discussed=way == DISCUSSED, closed=closed)
+                if closed:
+                    adjudication.amend(db, by, case_id, label, reason, made[-1].version)
+                elif way == DISCUSSED:
+                    adjudication.adjudicate(db, by, case_id, label, reason, Method.DISCUSSION)
+                else:
+                    adjudication.adjudicate(db, by, case_id, label, reason)
             except (ReasonNeeded, StaleVersion, NotAvailable) as refused:
                 alert.error(sentence(refused), icon=":material/edit_note:")
                 return
@@ -205,16 +186,6 @@ def versions_seen(case_id: str, versions: int) -> tuple[int, int]:
     return first, seen
 
 
-def record(
-    case_id: str, label: ReviewLabel, reason: str, made: Sequence[Adjudication], *, discussed: bool, closed: bool
-) -> None:
-    """Store the decision. Raises ReasonNeeded, StaleVersion, NotAvailable."""
-    if closed:
-        adjudication.amend(db, by, case_id, label, reason, made[-1].version)
-    else:
-        adjudication.adjudicate(db, by, case_id, label, reason, Method.DISCUSSION if discussed else Method.SENIOR)
-
-
 def closed_follow_ups(case_id: str) -> None:
     """What became of its follow-ups, their closers under pseudonyms as its reviewers are."""
     if not is_allowed(person, Action.FOLLOW_UP, person.id):
@@ -230,27 +201,25 @@ def closed_follow_ups(case_id: str) -> None:
 
 
 def engine(shown: Evidence, file: CaseFile) -> None:
-    """Show what the agents did, and which attempts failed."""
     st.html('<h2 class="sl-h2">What the AI did</h2>')
     st.text(outcome_sentence(shown))
     st.html(trail_html(shown) + evidence_html(shown, opened=True))
     if any(run.label for run in shown.runs):
         st.caption(DELTA_MEANING)
     if file.errors:
-        show_failures(file)
+        st.html('<h2 class="sl-h2">Attempts that failed</h2>')
+        said = [
+            f"{error_words(each.kind)}; {count_of(each.calls, 'call')} without an answer. {each.message}"
+            for each in file.errors
+        ]
+        st.html(str(trail.facts(zip((local_time(each.at) for each in file.errors), said, strict=True))))
     may = file.waits_for_retry and is_allowed(person, Action.CONTROL_BATCH, file.batch_owner)
     if may and st.button("Retry what failed in this upload", key="retry", icon=":material/replay:"):
         batches.retry_failed(db, by, file.batch_id)
         st.rerun()
 
 
-def texts(text: CaseText, *, flagged: bool = False) -> None:
-    """The text or conversation, and the reply to it."""
-    st.html(texts_html(text.text, text.thread, text.reply, flagged=flagged))
-
-
 def people(case_id: str, *, closed: bool) -> None:
-    """Reviews and accepted labels, for whom they are."""
     st.html('<h2 class="sl-h2">Reviews</h2>')
     try:
         given = reviews.reveal_reviews(db, by, case_id)
@@ -284,7 +253,8 @@ def blind(case_id: str) -> None:
     name = f"case_text_{case_id}"
     if name not in st.session_state:
         st.session_state[name] = reveal_text(db, by, case_id)
-    texts(st.session_state[name])
+    text: CaseText = st.session_state[name]
+    st.html(texts_html(text.text, text.thread, text.reply))
     people(case_id, closed=False)
 
 
@@ -305,7 +275,6 @@ def not_theirs() -> None:
 
 
 def case(case_id: str) -> None:
-    """The page of one case."""
     if is_allowed(person, Action.VIEW_RESULTS):
         hide_switch(db, person)
     try:
@@ -325,7 +294,7 @@ def case(case_id: str) -> None:
     with left:
         phrases = (*flagged_phrases(text.text, text.thread), *flagged_phrases(text.reply or ""))
         st.html(str(trail.facts(facts(text, file, shown, phrases))) + where_html(shown.where_to_act))
-        texts(text, flagged=True)
+        st.html(texts_html(text.text, text.thread, text.reply, flagged=True))
         closed_follow_ups(case_id)
         people(case_id, closed=file.entry is not None and file.entry.closed_at is not None)
         if file.entry is None and shown.outcome is not None:

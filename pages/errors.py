@@ -126,7 +126,6 @@ def show_metrics(batch_id: str, both: Confusions, group: str | None) -> None:
 
 
 def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[str, str] | None:
-    """Matrix, what is not in it, and the metrics; the chosen cell."""
     texts = batch.progress.accepted
     both = compute(confusions, person, batch.id, group, standing=batch_now(db, person, batch.id), cases=texts)
     original, final = sum(both.original.values()), sum(both.adjudicated.values())

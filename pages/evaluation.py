@@ -24,7 +24,6 @@ require(person, Action.VIEW_RESULTS)
 
 
 def _notes(found: Evaluated, batch: BatchSummary) -> None:
-    """Of which texts the figures are, where their labels are from, and what else they rest on."""
     source = provenance(found.intake)  # words from outside: as text, never as markup
     st.text(
         f"{found.labelled:,} of {count_of(found.cases, 'text has', 'texts have')} an original label. From: {source}."

@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.batches.new_batch import sample_button
 from pages.batches.progress import batch_line, find_hold
-from pages.research.claims_today import Figure, agreement_figure, first_look_figure, is_awaited, missed_figure
+from pages.research.reports import Figure, agreement_figure, first_look_figure, is_awaited, missed_figure
 from pages.review.inbox_words import PRIORITY_WORDS, late_words, number_words, read_words
 from pages.site.health import agents_words, status_lines
 from pages.ui import context
@@ -29,7 +29,6 @@ db, person = context.database(), context.actor()
 
 
 def review_door() -> None:
-    """What is in the queue, and the way to it."""
     st.header("Cases to review")
     st.fragment(poll_session(urgent), run_every=POLL_S)()
     with st.container(key="main_door"):
@@ -72,7 +71,6 @@ def nobody_told() -> None:
 
 
 def screen_door() -> None:
-    """One text, or an example of one."""
     st.header("Screen one text")
     st.write("Paste a text or chat and see how the AI decides.")
     st.page_link(FOLDER / "screen.py", label="Screen a text", icon=":material/vital_signs:")
@@ -82,7 +80,6 @@ def screen_door() -> None:
 
 
 def upload_door() -> None:
-    """A file, or the sample that comes with the program."""
     st.header("Screen a file")
     st.write("CSV, Excel, JSON Lines or Parquet. You see a check and a cost estimate before it runs.")
     st.page_link(FOLDER / "batch_list.py", label="Choose a file", icon=":material/upload_file:")
@@ -90,7 +87,6 @@ def upload_door() -> None:
 
 
 def activity() -> None:
-    """Whether screening runs, and how far the newest uploads are; updates by itself."""
     now = context.now()
     st.header("System status")
     agents = agents_words(context.settings_now(), context.own_pipeline())

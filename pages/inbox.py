@@ -24,10 +24,9 @@ from pages.review.routes import offer, view_of
 from pages.ui import context
 from pages.ui.auth import KEPT, taken_roles
 from pages.ui.format import last_midnight, local_time
-from pages.ui.html import macros
+from pages.ui.html import macros, where_html
 from pages.ui.labels import literal, sentence
 from pages.ui.shell import FOLDER
-from pages.ui.texts import where_html
 from pages.ui.widgets import forget_typed, keep_typed, mount
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.text.display import visible
@@ -71,7 +70,6 @@ def exposure_words() -> str:
 
 
 def my_reviews_html() -> str:
-    """One's own reviews, the newest first, each with what became of it."""
     shown = []
     for each in my_reviews(db, person, limit=20):
         certainty = f"{LABEL_WORDS[each.label].lower()}, {HOW_CERTAIN[each.certainty]}"
@@ -81,7 +79,6 @@ def my_reviews_html() -> str:
 
 
 def what_became_of(review: MyReview) -> str:
-    """What waits with its case, or how it ended."""
     if review.waits_for is not None:
         return "awaiting a senior" if review.waits_for == "third" else "awaiting second review"
     if review.accepted is None:
@@ -99,7 +96,6 @@ def switch(name: str, value: str) -> None:
 
 
 def own_switches() -> None:
-    """What each may set for themselves: single keys, and texts covered until they are opened."""
     covered = st.query_params.get("cover") == "1"
     words = "Shortcuts: on" if KEYS else "Shortcuts: off"
     about = "Turn single keys off or on"
@@ -146,7 +142,6 @@ def follow_up_panel() -> bool:
 
 
 def overdue_words(number: int) -> str:
-    """Behind how many there are, how many of them are overdue."""
     return f", {number} overdue" if number else ""
 
 
@@ -163,7 +158,6 @@ def offer_left(found: Open) -> None:
 
 
 def show_follow_up(one: Any, people: Mapping[str, str]) -> None:
-    """A follow-up with its case, and the ways to close it or to hand it on."""
     with st.container(border=True, key=f"follow_up_{one.id}"):
         plain = plain_name(one.external_id, one.case_id)
         words = FOR_WORDS[one.disposition], plain.replace("_", "\\_"), due_words(one.due_at, by.now)

@@ -8,16 +8,7 @@ import streamlit as st
 
 from jobs.evaluating import ask_of
 from jobs.label_noise import MOST_SHOWN, Ranked, choose_labels, count_corrected_labels, rank_labels
-from pages.research.case_list import (
-    SAID,
-    case_list,
-    hide_switch,
-    open_case,
-    open_case_id,
-    sent_words,
-    show_sent,
-    viewer,
-)
+from pages.research import case_list
 from pages.research.evaluation_view import show_corrected
 from pages.ui import context
 from pages.ui.compute import compute
@@ -82,7 +73,7 @@ def ranking() -> None:
 
 def send(found: Ranked, order: Ranking) -> None:
     """The first places and as many others at random, which stand for all that are not sent."""
-    show_sent(ask.batch_id)
+    case_list.show_sent(ask.batch_id)
     one, two, three = st.columns([1, 2, 1], vertical_alignment="bottom")
     top = one.number_input("From the top of the list", 1, min(MOST_SHOWN, found.free), min(10, found.free))
     mixed = two.toggle("Add an equal number of control cases (random others)", value=True)
@@ -101,12 +92,11 @@ def send(found: Ranked, order: Ranking) -> None:
             shown=[case.case_id for case, _ in found.first],
             chances=chances,
         )
-        st.session_state[SAID] = sent_words(sent)
+        st.session_state[case_list.SAID] = case_list.sent_words(sent)
         st.rerun()
 
 
 def corrected_data_set() -> None:
-    """The figures by reviews, the counts of a version with their cases, and its files."""
     versions = count_labels(db, person, ask.batch_id)
     st.text(f"Original labels: {provenance(intake)}.")  # words from outside: as text
     if not versions:
@@ -122,7 +112,7 @@ def corrected_data_set() -> None:
     }
     chosen = st.pills("Cases of this version", list(kinds), key="corrected_kind")
     if chosen is not None and kinds[chosen]:
-        case_list(db, person, Cell(batch_id=ask.batch_id, ids=kinds[chosen]))
+        case_list.case_list(db, person, Cell(batch_id=ask.batch_id, ids=kinds[chosen]))
     if is_allowed(person, Action.EXPORT):
         as_of = version if version < versions else None
         show_export(
@@ -140,7 +130,7 @@ def label_history() -> None:
         st.info("No label of this upload has been reviewed yet: each final label will be an entry here.")
         return
     version = st.slider("Version", 1, last, last, key="ledger_version") if last > 1 else 1
-    hide_switch(db, person)
+    case_list.hide_switch(db, person)
     key = context.settings().pseudonym_secret
     every, hidden, earlier = ledger(db, person.at(context.now()), ask.batch_id, key, version)
     entries = entries_chosen(every, all_fetched=not earlier)
@@ -153,7 +143,7 @@ def label_history() -> None:
     def open_chosen() -> None:
         places = st.session_state[HISTORY]["selection"]["rows"]
         if places and places[0] < len(ids):
-            open_case(ids[places[0]])
+            case_list.open_case(ids[places[0]])
 
     rows = [
         {
@@ -182,8 +172,8 @@ def label_history() -> None:
         "reviewers agreed. Reasons are not exported."
     )
     listed = list(dict.fromkeys(ids))
-    if (case_id := open_case_id(listed)) is not None:
-        viewer(db, person, listed, case_id)
+    if (case_id := case_list.open_case_id(listed)) is not None:
+        case_list.viewer(db, person, listed, case_id)
 
 
 def entries_chosen(every: Sequence[Entry], *, all_fetched: bool) -> list[Entry]:

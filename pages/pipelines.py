@@ -5,16 +5,7 @@ import asyncio
 import streamlit as st
 
 from jobs.agents import Agents, reads_off
-from pages.batches.pipeline_editor import (
-    Draft,
-    checks,
-    differences,
-    draft_of,
-    edit_node,
-    judge_draft,
-    price_at_worst,
-    prompt_facts,
-)
+from pages.batches import pipeline_editor as editor
 from pages.research.comparing import comparison_panel, figures_of, title_of
 from pages.ui import context
 from pages.ui.auth import check_before
@@ -29,18 +20,6 @@ from screening.pipeline.files import PromptError, load_prompts, shipped_pipeline
 from screening.review.policy import Action, is_allowed, require
 from screening.words import count_of
 from storage.batches import configurations
-from storage.batches.configurations import (
-    Configuration,
-    PipelineVersion,
-    ReasonMissing,
-    StalePipeline,
-    UnreadablePipeline,
-    activate,
-    active_version,
-    keep_version,
-    list_activations,
-    list_versions,
-)
 from storage.research.comparisons import Comparison, list_comparisons
 
 db, person, settings = context.database(), context.actor(), context.settings()
@@ -48,18 +27,17 @@ require(person, Action.VIEW_SETTINGS)
 may_draft = is_allowed(person, Action.DRAFT_PIPELINE)
 may_activate = is_allowed(person, Action.ACTIVATE_PIPELINE)
 prompts = load_prompts(settings.prompts_directory)
-kept = {f"{one.pipeline.name}/{one.number}": one for one in list_versions(db, person)}
+kept = {f"{one.pipeline.name}/{one.number}": one for one in configurations.list_versions(db, person)}
 
 
 def begin(pipeline: PipelineConfig) -> None:
     """Edit this pipeline from now on; what was edited before is left."""
-    st.session_state["pipeline_draft"] = draft_of(pipeline)
+    st.session_state["pipeline_draft"] = editor.draft_of(pipeline)
     st.session_state["pipeline_round"] = st.session_state.get("pipeline_round", 0) + 1
     st.session_state["pipeline_seen"] = {one.pipeline.name: one.number for one in reversed(kept.values())}
 
 
 def start_from() -> None:
-    """Choose what the draft begins with."""
     words = {name: f"{name} (built-in)" for name in shipped_pipelines()}
     words |= {key: one.title + (" (active)" if one == active else "") for key, one in kept.items()}
     names = [*kept, *shipped_pipelines()]
@@ -71,9 +49,8 @@ def start_from() -> None:
 
 
 def facts(pipeline: PipelineConfig) -> None:
-    """What the draft can decide, and what it costs at the worst."""
-    st.text("\n".join(f"{'✓' if holds else '▲'} {words}" for holds, words in checks(pipeline)))
-    bound, price = chain_bound(pipeline), price_at_worst(pipeline, prompts, settings.model)
+    st.text("\n".join(f"{'✓' if holds else '▲'} {words}" for holds, words in editor.checks(pipeline)))
+    bound, price = chain_bound(pipeline), editor.price_at_worst(pipeline, prompts, settings.model)
     said = "no bound: an agent has none" if bound is None else f"at most {bound:.3g}"
     paid = "no cost: simulated agents" if settings.simulated else money(price)
     read_off = reads_off(settings, pipeline)
@@ -87,9 +64,8 @@ def facts(pipeline: PipelineConfig) -> None:
         st.text(PROBABILITIES_MEANING)
 
 
-def preview(draft: Draft) -> PipelineConfig | None:
-    """The drawing, the checks and the difference; None while something is wrong."""
-    pipeline, wrong = judge_draft(draft)
+def preview(draft: editor.Draft) -> PipelineConfig | None:
+    pipeline, wrong = editor.judge_draft(draft)
     if pipeline is None:
         st.error(literal(wrong[:1].upper() + wrong[1:] + "."), icon=":material/block:")
     if pipeline is None or not known_models_or_refuse(pipeline):
@@ -98,7 +74,7 @@ def preview(draft: Draft) -> PipelineConfig | None:
         diagram_html(pipeline, {one.name: f"{one.model or 'site'} · ≤ {one.rule.budget}" for one in pipeline.nodes})
     )
     facts(pipeline)
-    changed = differences(usual, pipeline)
+    changed = editor.differences(usual, pipeline)
     with st.expander(f"Difference to the active pipeline ({literal(usual.name)}): {count_of(len(changed), 'line')}"):
         st.code("\n".join(changed) or "None.", language="diff", wrap_lines=True)
     whole = show_prompts(pipeline)
@@ -108,9 +84,8 @@ def preview(draft: Draft) -> PipelineConfig | None:
 
 
 def show_prompts(pipeline: PipelineConfig) -> bool:
-    """The prompts with their differences, folded; whether every agent has one."""
     try:
-        found = prompt_facts(usual, pipeline, prompts)
+        found = editor.prompt_facts(usual, pipeline, prompts)
     except PromptError as missing:
         st.error(sentence(missing), icon=":material/block:")
         return False
@@ -124,14 +99,13 @@ def show_prompts(pipeline: PipelineConfig) -> bool:
 
 
 def save(pipeline: PipelineConfig) -> None:
-    """Name, note and the button; the next version of that name."""
     note = st.text_input("What is new in this version", key="pipeline_note", max_chars=200)
     seen: dict[str, int] = st.session_state["pipeline_seen"]  # the newest versions when this draft was begun
     if st.button("Save as a new version", type="primary", disabled=not may_draft, key="pipeline_save"):
         by = person.at(context.now())
         try:
-            made = keep_version(db, by, pipeline, note, seen.get(pipeline.name, 0))
-        except StalePipeline as stale:
+            made = configurations.keep_version(db, by, pipeline, note, seen.get(pipeline.name, 0))
+        except configurations.StalePipeline as stale:
             st.error(
                 f"{literal(sentence(stale))} Open that one, or give this draft another name.", icon=":material/edit:"
             )
@@ -147,7 +121,6 @@ def save(pipeline: PipelineConfig) -> None:
 
 
 def activation() -> None:
-    """What is in force, the way to change it, and what was in force before."""
     st.header("Active pipeline")
     as_it_comes = shipped_pipelines().get(usual.name) == usual  # the budget may be another by the server's options
     how = "built-in" if as_it_comes else "with the options that the server was started with"
@@ -156,7 +129,7 @@ def activation() -> None:
         st.caption("An administrator activates a saved version." if kept else "No version of your own yet.")
     else:
         choose_version()
-    if past := list_activations(db, person):
+    if past := configurations.list_activations(db, person):
         rows = [
             {
                 "At": local_time(one.at),
@@ -169,7 +142,7 @@ def activation() -> None:
         st.dataframe(rows, hide_index=True, alt="Versions that were active")
 
 
-def replace_unreadable(unreadable: UnreadablePipeline) -> None:
+def replace_unreadable(unreadable: configurations.UnreadablePipeline) -> None:
     """What is in force can't be read, so nothing is screened: the way to put another version in force."""
     st.error(f"{literal(sentence(unreadable))} It is active, so nothing new is screened.", icon=":material/block:")
     if not kept:
@@ -181,7 +154,6 @@ def replace_unreadable(unreadable: UnreadablePipeline) -> None:
 
 
 def choose_version() -> None:
-    """Which saved version to activate, on which figures or with which reason."""
     chosen = kept[st.selectbox("Version", list(kept), format_func=lambda key: kept[key].title, key="pipeline_version")]
     tried = may_be_activated(chosen, "pipeline")
     made = {one.id: one for one in list_comparisons(db, person) if one.name == chosen.title and one.done}
@@ -214,19 +186,19 @@ def promotion(one: Comparison) -> None:
         put_in_force(version, reason, one.id)
 
 
-def put_in_force(version: PipelineVersion, reason: str, comparison: str | None) -> None:
+def put_in_force(version: configurations.PipelineVersion, reason: str, comparison: str | None) -> None:
     """Activate it, with the figures of a comparison where one is named."""
     figures = figures_of(db, person, comparison) if comparison else None
     try:
-        activate(db, person.at(context.now()), version.pipeline.name, version.number, reason, figures)
-    except ReasonMissing as missing:
+        configurations.activate(db, person.at(context.now()), version.pipeline.name, version.number, reason, figures)
+    except configurations.ReasonMissing as missing:
         st.error(sentence(missing), icon=":material/edit:")
         return
     st.session_state["pipeline_said"] = f"{literal(version.title)} is active for texts submitted from now on."
     st.rerun()
 
 
-def may_be_activated(version: PipelineVersion, key: str) -> bool:
+def may_be_activated(version: configurations.PipelineVersion, key: str) -> bool:
     """Whether its models are known to this day's settings and the probes say nothing against it; else the page says
     what does, with the button that asks them.
     """
@@ -253,8 +225,7 @@ def may_be_activated(version: PipelineVersion, key: str) -> bool:
     return False
 
 
-async def ask_probes(configuration: Configuration) -> Probed:
-    """What this version's agents answer to the probes."""
+async def ask_probes(configuration: configurations.Configuration) -> Probed:
     agents = Agents(context.settings_now())
     try:
         return await probe(agents.sampler(configuration, settings.seed), configuration.pipeline)
@@ -267,8 +238,8 @@ told = st.container()  # always there, so that what stands below keeps its place
 if said := st.session_state.pop("pipeline_said", None):
     told.success(said, icon=":material/check:")
 try:
-    active, usual = active_version(db), context.usual_pipeline()
-except UnreadablePipeline as unreadable:
+    active, usual = configurations.active_version(db), context.usual_pipeline()
+except configurations.UnreadablePipeline as unreadable:
     replace_unreadable(unreadable)
     st.stop()
 edit, compare = st.tabs(["Edit", "Compare"])
@@ -280,7 +251,7 @@ with edit:
     left, right = st.columns([1.9, 1], gap="large")
     with right.container(border=True):
         draft["name"] = st.text_input("Name of the pipeline", draft["name"], max_chars=60, key=f"{key}_name")
-        changed = edit_node(draft, prompts, settings.servers, key)
+        changed = editor.edit_node(draft, prompts, settings.servers, key)
         st.session_state["pipeline_draft"] = changed
         if [one["name"] for one in changed["nodes"]] != [one["name"] for one in draft["nodes"]]:
             st.rerun()

@@ -8,17 +8,8 @@ import pandas as pd
 import streamlit as st
 
 from jobs.reviews import Kind, audit_counts, audit_ids, count_revisions
+from pages.research import claims
 from pages.research.case_list import case_list
-from pages.research.claims import (
-    MOVED,
-    at_most,
-    at_most_words,
-    guarantee_words,
-    missed_words,
-    plan_sentences,
-    review_words,
-    verify_now,
-)
 from pages.research.figures import Series, curves
 from pages.research.reports import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, flow, report_html, tally
 from pages.ui import context
@@ -75,8 +66,8 @@ def show_claims() -> None:
     """The missed first, then sensitivity and specificity, each with its bound and its n."""
     first, second, third = st.columns(3, border=True)
     with first:
-        st.metric("Missed cases per 1,000 labeled safe", at_most_words(found) if found.at_most else NOT_YET)
-        said = missed_words(found)
+        st.metric("Missed cases per 1,000 labeled safe", claims.at_most_words(found) if found.at_most else NOT_YET)
+        said = claims.missed_words(found)
         st.caption(f"Counts what reviewers would call unsafe, on average over the whole period. {said}")
     plan = found.guarantee
     so_far = f"Not enough reviews of unsafe texts yet ({plan.read:,} of {plan.reviews_required:,})."
@@ -98,17 +89,16 @@ def show_claims() -> None:
     stale = plan.stale(now)
     words = (
         f"Target (miss rate ≤ {plain_percent(plan.at_most)}, {plain_percent(plan.confidence)} confidence): "
-        f"{guarantee_words(plan)}."
+        f"{claims.guarantee_words(plan)}."
     )
     if stale:
         words = f"Outdated. {words} It is about another configuration than the active one."
     shown = st.success if plan.standing is Standing.GUARANTEED and not stale else st.warning
     shown(f"{words} {found.left_out}".strip())
-    st.caption(" ".join(plan_sentences(found.plan)))
+    st.caption(" ".join(claims.plan_sentences(found.plan)))
 
 
 def show_rate(name: str, settled: WeightedRate, alone: WeightedRate, not_yet: str) -> None:
-    """A rate with its interval, and by the first review alone; before there is one, why."""
     st.metric(name, percent(settled.value))
     words = not_yet
     if settled.value is not None:
@@ -127,8 +117,8 @@ def show_range() -> None:
         rows = [
             {
                 RECOGNIZE: words,
-                f"Whole period (n = {reviewed:,})": NOT_YET if whole is None else at_most(1000 * whole),
-                f"Last 90 days (n = {recent:,})": NOT_YET if lately is None else at_most(1000 * lately),
+                f"Whole period (n = {reviewed:,})": NOT_YET if whole is None else claims.at_most(1000 * whole),
+                f"Last 90 days (n = {recent:,})": NOT_YET if lately is None else claims.at_most(1000 * lately),
             }
             for words, whole, lately in found.ranges
         ]
@@ -178,7 +168,6 @@ def audit() -> None:
 
 
 def settled(count: int, **wanted: Any) -> Behind:
-    """The cases of this configuration that were settled so."""
     return count, partial(settled_cases, db, person, version, MOST_LISTED, **wanted)
 
 
@@ -195,7 +184,6 @@ def open_cases(behind: Mapping[str, Behind], title: str, key: str) -> None:
 
 
 def sequence() -> None:
-    """Limits that hold however often one looks."""
     if not found.looks:
         st.info("No text labeled safe has been reviewed for the plan yet; the sequence starts with the first.")
         return
@@ -218,14 +206,13 @@ def sequence() -> None:
         "wrong at some time in a third to half of all runs.",
     )
     if last.contradictory:
-        st.warning(f"The estimate lies outside its own limits: {MOVED}.")
+        st.warning(f"The estimate lies outside its own limits: {claims.MOVED}.")
 
 
 def planner() -> None:
-    """What tomorrow's reviews buy, and how many it takes to say something at the plan's confidence."""
     confidence = found.plan.confidence
     more = st.number_input("Reviews a day that your organization can spend on texts labeled safe", 1, 10_000, 12)
-    st.write(review_words(found, int(more)))
+    st.write(claims.review_words(found, int(more)))
     one, two, three = st.columns(3)
     target = one.select_slider("Target miss rate", (0.005, 0.01, 0.02, 0.05, 0.1), 0.05, format_func=percent)
     assumed = two.select_slider(
@@ -362,7 +349,7 @@ if len(measured) > 1:
     )
 now = binding_of(context.configuration(context.usual_pipeline()).body, FORM_VERSION)
 found = compute(
-    verify_now, person, version, audit_plan(db), context.now().date(),
+    claims.verify_now, person, version, audit_plan(db), context.now().date(),
     standing=configuration_now(db, version), cases=REVIEW * count_reviews(db),
 )  # fmt: skip
 show_claims()

@@ -15,7 +15,7 @@ from pages.ui.auth import poll_session
 from pages.ui.context import remember_refusal
 from pages.ui.engine_view import evidence_sentence, live_html, node_views, way_html
 from pages.ui.format import local_time, money
-from pages.ui.html import macros
+from pages.ui.html import flagged_phrases, macros, texts_html
 from pages.ui.labels import (
     DELTA_MEANING,
     FLAG_WORDS,
@@ -25,7 +25,6 @@ from pages.ui.labels import (
     STATE_WORDS,
     error_words,
 )
-from pages.ui.texts import flagged_phrases, texts_html
 from screening.datasets.conversations import SUFFIXES, TurnsRefused, decode, detect_shape, read_case
 from screening.datasets.mapping import ASKED, JUDGED, ConversationReading, Shape
 from screening.datasets.rows import NewCase
@@ -104,7 +103,6 @@ def text_form(running: bool) -> None:
 
 
 def typed_fields(kind: str) -> Typed:
-    """The boxes of this kind, and what they hold."""
     if kind == CONVERSATION:
         return conversation_fields()
     raw = st.text_area("Text", height=190, key="raw", help="Shown to the agents as it is. Ctrl+Enter submits it.")
@@ -188,7 +186,6 @@ def submit(typed: Typed, pipeline: PipelineConfig, key: str, now: datetime) -> s
 
 
 def buttons(single: SingleText | None, running: bool) -> None:
-    """The buttons of the page, always in the same places."""
     stop, new = st.columns(2)
     if stop.button("Stop", icon=":material/stop_circle:", shortcut="esc", disabled=not running, width="stretch"):
         if single is not None and running:
@@ -206,7 +203,6 @@ def clear() -> None:
 
 
 def take_up(single: SingleText) -> None:
-    """Ask the agents once more."""
     by = person.at(context.now())
     single_texts.watch(db, by, single.case_id)  # first, or a worker withdraws it as unwatched
     batches.retry_failed(db, by, single.batch_id)
@@ -265,7 +261,6 @@ def view_html(single: SingleText, now: datetime) -> tuple[str, str, str]:
 
 
 def status(single: SingleText, now: datetime) -> tuple[str, str, Sequence[str]]:
-    """Title, color and sentences: how it ended, or what it waits for."""
     if single.outcome is not None:
         title = f"{OUTCOME_ICONS[single.outcome]} {OUTCOME_WORDS[single.outcome]}"
         found = found_sentences(single)
@@ -299,7 +294,6 @@ def status(single: SingleText, now: datetime) -> tuple[str, str, Sequence[str]]:
 
 
 def outcome_sentences(single: SingleText) -> list[str]:
-    """Why it ended so, and what the draws behind it say."""
     reason = single.reason or Reason.UNREADABLE
     if reason is Reason.IDENTIFIED:
         label = Label(single.outcome or Outcome.HUMAN_REVIEW)
@@ -315,13 +309,11 @@ def found_sentences(single: SingleText) -> list[str]:
     parts = (("text", single.text, single.thread), ("reply", single.reply or "", None))
     stated = {part: flagged_phrases(words, thread) for part, words, thread in parts if single.flags[part] & STATED}
     told = {part: found - STATED if stated.get(part) else found for part, found in single.flags.items()}
-    return [f"{phrase.words}." for found in stated.values() for phrase in found] + flag_sentences(told)
-
-
-def flag_sentences(flags: Mapping[str, frozenset[str]]) -> list[str]:
-    """What was found in the text itself, or in the reply, where that changes what may be decided."""
     weighty = [flag for flag in Flag if flag in REFUSES_SAFE | SECOND_LOOK]
-    return [f"Found in the {part}: {FLAG_WORDS[flag]}." for part in flags for flag in weighty if flag in flags[part]]
+    found = [f"{phrase.words}." for phrases in stated.values() for phrase in phrases]
+    return found + [
+        f"Found in the {part}: {FLAG_WORDS[flag]}." for part in told for flag in weighty if flag in told[part]
+    ]
 
 
 if st.query_params.pop("example", None) and not st.session_state.get("raw"):

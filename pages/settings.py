@@ -40,7 +40,6 @@ configuration = context.configuration(context.usual_pipeline())
 
 
 def configuration_panel() -> None:
-    """The live configuration, what it means on the wire, and the one call."""
     answer_panel(person)
     if not settings.simulated:
         preflight_panel(db, person, configuration)
@@ -96,7 +95,6 @@ def plan_panel() -> None:
 
 
 def card_panel() -> None:
-    """The model card to read here, and as files."""
     if not is_allowed(person, Action.VIEW_RESULTS):
         st.caption("Measured numbers are shown to seniors and researchers.")
     sections, at = card_sections(db, person, settings, configuration), context.now()
@@ -117,7 +115,6 @@ def card_panel() -> None:
 
 
 def accounts_panel() -> None:
-    """One person at a time, chosen by name."""
     found = {account.id: account for account in list_accounts(db, person)}
     if not found:
         st.info("Single-user mode: no sign-in configured. The local user has full access.")
@@ -152,7 +149,6 @@ def account_titles(found: Mapping[str, Account]) -> dict[str, str]:
 
 
 def one_account(account: Account) -> None:
-    """Its roles and sessions, and whether it is switched on."""
     st.caption("Known to the sign-in as:")
     st.text(account.subject or "the local user")
     stored = sorted(account.roles)  # in the key: what was chosen from other roles than these is not saved over them
@@ -186,7 +182,6 @@ def act_and_say(account: Account, act: Callable[[], object], said: str) -> None:
 
 
 def erasure_panel() -> None:
-    """Requests that wait, the form, and the times."""
     st.caption(
         "Text, reply, IDs, highlights, notes and drafts are permanently deleted and the case is removed from the "
         "queue. Its hash, its labels and numbers and the audit log stay; exports say [erased]. Files exported before, "
@@ -221,7 +216,6 @@ def show_request(request: Any) -> None:
 
 
 def erasure_form() -> None:
-    """What is erased, by whose wish, and how much that would be."""
     st.subheader("Erase")
     with st.form("erase", border=False):
         left, right = st.columns(2)
@@ -238,7 +232,10 @@ def erasure_form() -> None:
         return
     which = Selection(by=by, value=value.strip())
     if looked:
-        st.info(found_words(erasure.look(db, person, which)))
+        found = erasure.look(db, person, which)
+        some = f"{things_words(found)} would be erased. {backup_words(found)}"
+        nothing = "Nothing of this name is here, or all of it is erased already."
+        st.info(some if found.cases or found.rejected else nothing)
     if pressed and not sure:
         st.error("Look at the number of cases first, and say that you did.")
     elif pressed:
@@ -252,33 +249,23 @@ def erase_or_say(act: Callable[[], Erasure | None]) -> None:
     except NotErased as refused:
         st.error(sentence(refused))
         return
-    st.session_state["erasure_said"] = "The request is withdrawn." if done is None else done_words(done)
+    if done is None:
+        said = "The request is withdrawn."
+    elif done.waits_for:
+        said = f"{things_words(done)} will be erased once somebody else has confirmed it."
+    else:
+        said = f"{things_words(done)} erased. {backup_words(done)}"
+    st.session_state["erasure_said"] = said
     st.session_state["erased_times"] = st.session_state.get("erased_times", 0) + 1
     st.rerun()
 
 
-def found_words(found: Erasure) -> str:
-    """What would be erased, in words."""
-    if not found.cases and not found.rejected:
-        return "Nothing of this name is here, or all of it is erased already."
-    return f"{things_words(found)} would be erased. {backup_words(found)}"
-
-
-def done_words(done: Erasure) -> str:
-    """What was erased, in words."""
-    if done.waits_for:
-        return f"{things_words(done)} will be erased once somebody else has confirmed it."
-    return f"{things_words(done)} erased. {backup_words(done)}"
-
-
 def things_words(found: Erasure) -> str:
-    """Cases, and rejected rows where there are any."""
     rejected = f" and {count_of(found.rejected, 'rejected row')}" if found.rejected else ""
     return count_of(found.cases, "case") + rejected
 
 
 def backup_words(found: Erasure) -> str:
-    """Which backups may still hold it."""
     if not found.backups:
         return "No backup was taken by this program since it came in."
     days = ", ".join(f"{local_time(moment)}" for moment in found.backups[-10:])
@@ -286,7 +273,6 @@ def backup_words(found: Erasure) -> str:
 
 
 def site_panel() -> None:
-    """What the site has set for itself, each part with its form, and the versions that saving made."""
     words = "" if is_allowed(person, Action.CHANGE_SETTINGS) else " An administrator can change these."
     st.caption(f"Version {settings_store.current(db).version}.{words}")
     settings_form(db, person, "site", "Save as a new version")

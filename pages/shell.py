@@ -5,7 +5,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from pages.batches.intake_runs import intake_runs
+from pages.batches.progress import intake_runs
 from pages.ui import context
 from pages.ui.auth import Unidentified, current_actor, gate, poll_session, without_role
 from pages.ui.context import remember_refusal

@@ -52,7 +52,6 @@ def shift_rows(found: Shift) -> list[dict[str, str]]:
 
 
 def show_chart(found: Shift) -> None:
-    """What arrived, was opened, was overdue and was left open, by priority."""
     groups = {
         "Arrived": [one.arrived for one in found.priorities],
         "Opened": [one.looked_at for one in found.priorities],

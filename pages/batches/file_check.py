@@ -73,7 +73,6 @@ class Check:
     looked_at_twice: int = 0
 
     def with_labels(self, labels: Mapping[str, Label | None]) -> "Check":
-        """The same rows with the values of the label column read so."""
         known = {value: map_label(value, labels) for value in self.values}
         referenced = sum(count for value, count in self.values.items() if known[value] is not None)
         unsafe = sum(count for value, count in self.values.items() if known[value] is Label.UNSAFE)
@@ -81,7 +80,6 @@ class Check:
 
     @property
     def rows_in(self) -> int:
-        """Every data row of the file."""
         return self.accepted + sum(self.rejected.values())
 
 
@@ -130,7 +128,6 @@ def _beginning(row: Row) -> Row:
 
 
 def preview_rows(found: Check, labels: Mapping[str, Label | None]) -> list[dict[str, object]]:
-    """The first rows as they will be read."""
     return [_preview(row, labels) for row in found.first]
 
 

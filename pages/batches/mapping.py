@@ -11,24 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from pages.ui.auth import check_before
 from pages.ui.labels import literal
 from pages.ui.widgets import unique_labels
-from screening.datasets.mapping import (
-    ASKED,
-    JUDGED,
-    OF_A_TURN,
-    OPTIONS,
-    ROLES,
-    SHAPES,
-    ColumnMapping,
-    ConversationReading,
-    FileMapping,
-    Shape,
-    mapping_json,
-    propose_mapping,
-    propose_turns,
-    read_mapping,
-    rivals,
-    speakers_said,
-)
+from screening.datasets import mapping as reading
 from screening.datasets.reader import Table
 from screening.datasets.sources import FileRefused
 from screening.labels import Label
@@ -46,7 +29,6 @@ Labels = Mapping[str, Label | None]
 
 
 def chosen_sheet(token: str, sheets: Sequence[str]) -> None:
-    """Which sheet of a workbook is read; it is asked for where there are several."""
     if len(sheets) > 1:
         shown = unique_labels({one: visible(one) for one in sheets})
         st.selectbox("Sheet", sheets, format_func=shown.__getitem__, key=sheet_key(token))
@@ -57,7 +39,7 @@ def sheet_key(token: str) -> str:
     return f"sheet_{token}"
 
 
-def kept_mapping(token: str) -> tuple[FileMapping | None, str]:
+def kept_mapping(token: str) -> tuple[reading.FileMapping | None, str]:
     """A mapping from a file, where one was given for this upload, and a suffix for the keys of what it fills in."""
     name = f"mapping_{token}"
     given = st.file_uploader("Load column mapping (JSON)", type="json", key=f"{name}_file")
@@ -65,7 +47,7 @@ def kept_mapping(token: str) -> tuple[FileMapping | None, str]:
         try:
             content = given.getvalue()[:_LARGEST_MAPPING]
             number = st.session_state.get(name, (None, 0))[1] + 1
-            st.session_state[name] = read_mapping(content), number
+            st.session_state[name] = reading.read_mapping(content), number
             st.rerun()
         except FileRefused as refusal:
             st.error(literal(str(refusal)))
@@ -73,11 +55,13 @@ def kept_mapping(token: str) -> tuple[FileMapping | None, str]:
     return found, f"_{number}" if number else ""
 
 
-def offer_mapping(mapping: FileMapping) -> None:
+def offer_mapping(mapping: reading.FileMapping) -> None:
     """The mapping as a file, for the command line and for the next file of this kind."""
     st.download_button(
         "Save column mapping",
-        check_before(Action.CREATE_BATCH, lambda: mapping_json(mapping)),  # a file held ready is gone after a rerun
+        check_before(
+            Action.CREATE_BATCH, lambda: reading.mapping_json(mapping)
+        ),  # a file held ready is gone after a rerun
         "mapping.json",
         "application/json",
         on_click="ignore",
@@ -87,38 +71,42 @@ def offer_mapping(mapping: FileMapping) -> None:
 
 
 def confirm_columns(
-    columns: tuple[str, ...], proposed: ColumnMapping | None, more: DeltaGenerator, suffix: str = ""
-) -> ColumnMapping | None:
+    columns: tuple[str, ...], proposed: reading.ColumnMapping | None, more: DeltaGenerator, suffix: str = ""
+) -> reading.ColumnMapping | None:
     """Which column is what; None until the text's is chosen. Several columns of text are joined in their order. What
     few files have is asked for under ``more``.
     """
     st.markdown("**Confirm columns**")
-    known = propose_mapping(columns)
+    known = reading.propose_mapping(columns)
     begun = proposed or known
-    unclear = {} if proposed else rivals(columns)  # several columns could fill it, and a person must say which
-    first = {role: getattr(begun, role) if begun and role not in unclear else None for role in ("text", *ROLES)}
+    unclear = {} if proposed else reading.rivals(columns)  # several columns could fill it, and a person must say which
+    first = {role: getattr(begun, role) if begun and role not in unclear else None for role in ("text", *reading.ROLES)}
     joined = proposed.joined if proposed else ()
     usual = st.columns([1.4, 1, 1, 1])
     texts = _several(usual[0], "text", columns, [one for one in (first["text"], *joined) if one is not None], suffix)
     with more:
-        places = dict(zip(ROLES, (*usual[1:], *st.columns(3)), strict=True))
+        places = dict(zip(reading.ROLES, (*usual[1:], *st.columns(3)), strict=True))
     chosen = {role: _one(place, role, columns, first[role], suffix) for role, place in places.items()}
     with more:
         conversation = choose_conversation(columns, begun.conversation if begun else None, suffix)
         rest = [one for one in columns if one not in {*texts, *chosen.values()}]
         unread = _several(st, "unread", rest, proposed.unread if proposed else (), suffix)
-        label, said = OPTIONS["lists"]
+        label, said = reading.OPTIONS["lists"]
         joins = bool(proposed and proposed.lists)
         lists = conversation is None and st.toggle(label, joins, key=f"column_lists{suffix}", help=said)
     if not texts:
         st.caption("Choose the column that holds the text.")
         return None
-    if conversation is not None and conversation.shape is Shape.ROWS and chosen["id"] is None:
+    if conversation is not None and conversation.shape is reading.Shape.ROWS and chosen["id"] is None:
         chosen["id"] = known.id if known else None  # several rows share it, so that it is the group of texts
-    if conversation is not None and conversation.shape is Shape.ROWS and None in (chosen["id"], conversation.role):
+    if (
+        conversation is not None
+        and conversation.shape is reading.Shape.ROWS
+        and None in (chosen["id"], conversation.role)
+    ):
         st.caption("Choose the columns that name the conversation (as the id) and who speaks.")
         return None
-    return ColumnMapping(
+    return reading.ColumnMapping(
         text=texts[0],
         joined=tuple(texts[1:]),
         lists=lists,
@@ -129,7 +117,7 @@ def confirm_columns(
 
 
 def _several(place: Any, name: str, columns: Sequence[str], first: Sequence[str], suffix: str) -> list[str]:
-    label, said = OPTIONS[name]
+    label, said = reading.OPTIONS[name]
     shown = unique_labels({one: visible(one) for one in columns})
     before, key = [one for one in first if one in columns], f"column_{name}{suffix}"
     found: list[str] = place.multiselect(label, columns, before, shown.__getitem__, key=key, help=said)
@@ -139,14 +127,13 @@ def _several(place: Any, name: str, columns: Sequence[str], first: Sequence[str]
 def _one(
     place: DeltaGenerator, name: str, columns: Sequence[str], first: str | None, suffix: str, nothing: str = NOT_USED
 ) -> str | None:
-    """The column that holds what the field is called after."""
     shown = unique_labels({one: visible(one) for one in (nothing, *columns)})
     found: str = _choice(place, name, shown, first, f"column_{name}{suffix}")
     return None if found == nothing else found
 
 
 def _choice(place: DeltaGenerator, name: str, shown: Mapping[Any, str], first: object, key: str) -> Any:
-    label, said = OPTIONS[name]
+    label, said = reading.OPTIONS[name]
     options = list(shown)
     at = options.index(first) if first in options else 0
     return place.selectbox(label, options, at, shown.__getitem__, key=key, help=said or None)
@@ -199,31 +186,34 @@ FILE_ORDER = "(the order of the file)"
 
 
 def choose_conversation(
-    columns: tuple[str, ...], kept: ConversationReading | None, suffix: str
-) -> ConversationReading | None:
+    columns: tuple[str, ...], kept: reading.ConversationReading | None, suffix: str
+) -> reading.ConversationReading | None:
     """The choice; None for a file of texts."""
-    shapes: dict[str, str] = {TEXTS: "one text per row", **{str(one): words for one, words in SHAPES.items()}}
+    shapes: dict[str, str] = {TEXTS: "one text per row", **{str(one): words for one, words in reading.SHAPES.items()}}
     shape = _choice(st.container(), "shape", shapes, kept.shape if kept else TEXTS, f"conversation_shape{suffix}")
     if shape == TEXTS:
         return None
-    begun = kept if kept and kept.shape == shape else ConversationReading(shape=Shape(shape))
+    begun = kept if kept and kept.shape == shape else reading.ConversationReading(shape=reading.Shape(shape))
     left, middle, right = st.columns([2, 2, 1])
-    judged = _choice(left, "judged", JUDGED, begun.judged, f"conversation_judged{suffix}")
-    questions = _choice(middle, "questions", ASKED, begun.questions, f"conversation_asked{suffix}")
-    label, said = OPTIONS["context_tokens"]
+    judged = _choice(left, "judged", reading.JUDGED, begun.judged, f"conversation_judged{suffix}")
+    questions = _choice(middle, "questions", reading.ASKED, begun.questions, f"conversation_asked{suffix}")
+    label, said = reading.OPTIONS["context_tokens"]
     with right:
         context = st.number_input(
             label, 0, 1_000_000, begun.context_tokens, key=f"conversation_tokens{suffix}", help=said
         )
-    label, said = OPTIONS["speakers"]
+    label, said = reading.OPTIONS["speakers"]
     known = ", ".join(f"{name}={role or 'none'}" for name, role in begun.speakers)
     hint = "Anna=user, Ben=assistant"
     words = st.text_input(label, known, placeholder=hint, key=f"conversation_speakers{suffix}", help=said)
     speakers = speakers_of(words)
     if speakers is None:
         st.caption("Not every name is understood: write NAME=user or NAME=assistant, with commas between.")
-    asked = [*(OF_A_TURN if shape == Shape.ROWS else ()), *(["reply_label"] if len(questions) > 1 else [])]
-    proposed = propose_turns(columns)
+    asked = [
+        *(reading.OF_A_TURN if shape == reading.Shape.ROWS else ()),
+        *(["reply_label"] if len(questions) > 1 else []),
+    ]
+    proposed = reading.propose_turns(columns)
     picked: dict[str, Any] = {}
     for place, part in zip(st.columns(max(1, len(asked))), asked, strict=False):
         nothing = FILE_ORDER if part == "order" else NOT_USED
@@ -244,6 +234,6 @@ def speakers_of(words: str) -> tuple[tuple[str, Role | None], ...] | None:
     ((('Anna', <Role.USER: 'user'>), ('Ben', None)), None)
     """
     try:
-        return speakers_said(words)
+        return reading.speakers_said(words)
     except ValueError:
         return None

@@ -13,7 +13,6 @@ from jobs.agents import Agents, overnight_obstacle, reads_off
 from jobs.intake import BatchRequest, open_batch, receiver
 from jobs.uploads import Upload, uploaded_table
 from pages.batches.file_check import REASON_WORDS, Check, check_rows, format_words, preview_rows, profile, read_mapped
-from pages.batches.intake_runs import intake_runs
 from pages.batches.mapping import (
     chosen_sheet,
     confirm_columns,
@@ -23,6 +22,7 @@ from pages.batches.mapping import (
     sheet_key,
 )
 from pages.batches.pipelines import choose, decide_or_refuse, show_guarantees
+from pages.batches.progress import intake_runs
 from pages.ui import context
 from pages.ui.downloads import CSV, StreamedFile, show_files
 from pages.ui.format import duration, money
@@ -176,12 +176,10 @@ def ask_columns(
 
 
 def show_refusal(refusal: FileRefused) -> None:
-    """Why the file is not read."""
     st.error(f"**Not read as it is.** {literal(str(refusal))}", icon=":material/error:")
 
 
 def leave(upload: Upload) -> None:
-    """Discard the uploaded file."""
     if st.button("Another file", icon=":material/arrow_back:"):
         uploads.discard(upload)
         del st.query_params["upload"]
@@ -189,7 +187,6 @@ def leave(upload: Upload) -> None:
 
 
 def show_counts(table: Table, found: Check, rejected: StreamedFile) -> None:
-    """Rows in, accepted and rejected, how the file was read, and what should be known before starting."""
     report, out = table.report, sum(found.rejected.values())
     st.markdown(
         f"**{count_of(found.rows_in, 'row')}**: :green[**{found.accepted:,} accepted**], "
@@ -283,7 +280,6 @@ def choose_reach(token: str, words: ReviewEstimate) -> Reach:
 
 
 def choose_research_order(token: str) -> bool:
-    """The declaration that lets a set be reviewed in random order."""
     chosen = st.checkbox(
         "None of these texts has a living author: review in random order, with no priority",
         key=f"research_order_{token}",
@@ -331,8 +327,6 @@ def start_buttons(upload: Upload, table: Table, request: BatchRequest, texts: st
 
 
 def start(upload: Upload, request: BatchRequest, table: Table) -> None:
-    """Open the batch, take the file in beside the page, and show the batch."""
-
     def create() -> str:
         settings, agents = context.settings_now(), Agents(context.settings_now())
         try:
@@ -440,7 +434,6 @@ def estimate_table(
 
 
 def basis_words(spent: Spent | None) -> str:
-    """What the expectation rests on."""
     if spent is None:
         return "Estimate only: no past runs with these settings."
     last = "the last batch" if spent.batches == 1 else f"the last {spent.batches} batches"
@@ -451,7 +444,6 @@ def basis_words(spent: Spent | None) -> str:
 
 
 def review_estimate(found: Check, audit_rate: float, batches: Sequence[BatchSummary], version: str) -> ReviewEstimate:
-    """What follows from each choice, in numbers."""
     escalated, unsafe, basis = _shares(batches, version)
     asked = found.accepted - found.without_call
 

@@ -41,12 +41,10 @@ OWN = "its own, written here"
 
 
 def draft_of(pipeline: PipelineConfig) -> Draft:
-    """The values of a pipeline, to be edited."""
     return pipeline.model_dump(mode="json")
 
 
 def node_names(draft: Draft) -> list[str]:
-    """In their order."""
     return [str(node["name"]) for node in draft["nodes"]]
 
 
@@ -79,7 +77,6 @@ def insert_after(draft: Draft, name: str, new: str, title: str) -> Draft:
 
 
 def remove(draft: Draft, name: str) -> Draft:
-    """Without this agent: what led to it leads where its escalate led."""
     changed = deepcopy(draft)
     gone = changed["nodes"].pop(node_names(draft).index(name))
     onward = gone["routes"][Label.ESCALATE.value]
@@ -99,7 +96,6 @@ def with_node(draft: Draft, name: str, values: Mapping[str, Any]) -> Draft:
 
 
 def judge_draft(draft: Draft) -> tuple[PipelineConfig | None, str]:
-    """The pipeline that the draft describes, or None and the sentence that says what is wrong."""
     try:
         return check(draft), ""
     except PipelineRefused as refused:
@@ -165,7 +161,6 @@ def prompt_facts(before: PipelineConfig, after: PipelineConfig, prompts: PromptS
 
 
 def edit_node(draft: Draft, prompts: PromptSet, servers: Mapping[str, ModelServer], key: str) -> Draft:
-    """The inputs of the agent that is chosen; the draft with what they say now."""
     names = node_names(draft)
     titles = {str(node["name"]): literal(str(node["title"])) for node in draft["nodes"]}
     name = st.segmented_control(
@@ -201,20 +196,10 @@ def _agent(node: Mapping[str, Any], prompts: PromptSet, servers: Mapping[str, Mo
     model = left.text_input("Model", node.get("model") or "", placeholder="the site's", key=f"{key}_model")
     now = node.get("temperature")
     heat = right.text_input("Temperature", "" if now is None else str(now), placeholder="the site's", key=f"{key}_heat")
-    named = list(dict.fromkeys([None, *servers, node.get("server")]))  # an unknown server is refused by name
-    server = left.selectbox(
-        "Server", named, format_func=lambda one: one or "the site's", key=f"{key}_server",
-        index=named.index(node.get("server")),
-    )  # fmt: skip
-    role = right.selectbox(
-        "Demo behavior", [None, *ROLES], format_func=lambda one: ROLES.get(one, "by name"),
-        index=[None, *ROLES].index(node.get("role")), key=f"{key}_role",
-    )  # fmt: skip
-    protocol = st.selectbox(
-        "API style", [None, *PROTOCOLS],
-        format_func=lambda one: PROTOCOLS.get(one, "default"),
-        index=[None, *PROTOCOLS].index(node.get("protocol")), key=f"{key}_protocol",
-    )  # fmt: skip
+    named = {one: one for one in (*servers, node.get("server")) if one}  # an unknown one is refused by its name
+    server = _choice(left, "Server", {None: "the site's", **named}, node.get("server"), f"{key}_server")
+    role = _choice(right, "Demo behavior", {None: "by name", **ROLES}, node.get("role"), f"{key}_role")
+    protocol = _choice(st, "API style", {None: "default", **PROTOCOLS}, node.get("protocol"), f"{key}_protocol")
     return {
         "prompt": prompt if prompt not in (OWN, own_name) else None,
         "instructions": instructions,
@@ -226,11 +211,18 @@ def _agent(node: Mapping[str, Any], prompts: PromptSet, servers: Mapping[str, Mo
     }
 
 
+def _choice(place: Any, label: str, words: Mapping[Any, str], now: object, key: str) -> Any:
+    """One of these, in words; the first where ``now`` is none of them."""
+    options = list(words)
+    return place.selectbox(
+        label, options, options.index(now) if now in options else 0, format_func=words.__getitem__, key=key
+    )
+
+
 def _rule(node: Mapping[str, Any], key: str) -> dict[str, Any]:
     rule = dict(node["rule"])
-    kinds = list(RULES)
     words = {name: RULE_WORDS.get(name, one.title[:1].upper() + one.title[1:]) for name, one in RULES.items()}
-    kind: str = st.selectbox("Rule", kinds, kinds.index(rule["kind"]), words.__getitem__, key=f"{key}_rule")
+    kind: str = _choice(st, "Rule", words, rule["kind"], f"{key}_rule")
     if kind not in RULE_WORDS and (said := RULES[kind].__doc__):
         st.caption(literal(" ".join(said.split())))
     left, _ = st.columns(2)
@@ -293,11 +285,8 @@ def _certified_fields(rule: Mapping[str, Any], place: DeltaGenerator, key: str) 
     if held is not None and held.contract not in contracts.values():
         contracts[held.contract.words()] = held.contract
     shown = DEFAULT_CONTRACT if held is None else held.contract
-    chosen = contracts[
-        st.selectbox(
-            "Error guarantee", list(contracts), index=list(contracts.values()).index(shown), key=f"{key}_contract"
-        )
-    ]
+    now = next(words for words, contract in contracts.items() if contract == shown)
+    chosen = contracts[_choice(st, "Error guarantee", {words: words for words in contracts}, now, f"{key}_contract")]
     most = max(
         [each.budget for each in CERTIFICATES if each.contract == chosen]
         + ([held.budget] if held and held.contract == chosen else [])
@@ -313,18 +302,17 @@ def _certified_fields(rule: Mapping[str, Any], place: DeltaGenerator, key: str) 
 
 
 def _routes(node: Mapping[str, Any], draft: Draft, key: str) -> dict[str, Any]:
-    options = targets_after(draft, node["name"])
     titles = {str(one["name"]): str(one["title"]) for one in draft["nodes"]} | {"human_review": "a clinician"}
-    routes = {}
+    options, routes = {one: titles.get(one, one) for one in targets_after(draft, node["name"])}, {}
     for column, label in zip(st.columns(3), LABELS, strict=True):
         target = node["routes"][label.value]
-        routes[label.value] = column.selectbox(
-            f"{label.value} →", options, index=options.index(target) if target in options else 0,
-            format_func=lambda one: titles.get(one, one), key=f"{key}_to_{label.value}_{len(options)}",
-        )  # fmt: skip
-    abstains = st.selectbox("If undecided", list(ABSTAINS), format_func=ABSTAINS.__getitem__,
-                            index=list(ABSTAINS).index(node["on_abstain"]), key=f"{key}_abstain")  # fmt: skip
-    return {"routes": routes, "on_abstain": abstains}
+        routes[label.value] = _choice(
+            column, f"{label.value} →", options, target, f"{key}_to_{label.value}_{len(options)}"
+        )
+    return {
+        "routes": routes,
+        "on_abstain": _choice(st, "If undecided", ABSTAINS, node["on_abstain"], f"{key}_abstain"),
+    }
 
 
 def _rearrange(draft: Draft, name: str, key: str) -> Draft:

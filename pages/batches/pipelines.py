@@ -88,7 +88,6 @@ def decide_or_refuse(chosen: Chosen) -> PipelineConfig | None:
 
 
 def show_guarantees(pipeline: PipelineConfig) -> None:
-    """What each agent and the whole pipeline promise, and what it takes."""
     said = {node.title: [words for holds, words in promises(node.rule) if holds] for node in pipeline.nodes}
     chain = chain_bound(pipeline)
     whole = "no error bound for the whole pipeline" if chain is None else f"whole pipeline: at most {chain:g}"

@@ -1,4 +1,4 @@
-"""An upload under way: progress, buttons, the paths its texts took, what it cost, and its files."""
+"""An upload under way: its file taken in beside the pages, progress, buttons, paths of its texts, and what it cost."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -7,10 +7,11 @@ from typing import Any
 import streamlit as st
 
 from jobs.intake import NOBODY
-from jobs.uploads import Upload
-from pages.batches.intake_runs import intake_runs
+from jobs.process import system_clock
+from jobs.uploads import BY_PEOPLE, IntakeRuns, Upload
 from pages.ui import context
 from pages.ui.compute import compute, compute_again
+from pages.ui.context import singleton
 from pages.ui.engine_view import NO_DECISION, Way, diagram_html
 from pages.ui.format import duration, money
 from pages.ui.labels import STATE_WORDS, error_words, literal
@@ -27,12 +28,22 @@ from storage.batches.batch_state import ACTIVE, ENDED, STOPPED, BatchState
 from storage.batches.batches import BatchSummary, Progress
 from storage.batches.configurations import load_configuration
 from storage.batches.costs import NodeCost
-from storage.batches.overnight import OvernightProgress, is_overnight, overnight_progress
+from storage.batches.overnight import OvernightProgress
 from storage.batches.results import Ways, batch_overview
 from storage.database import Database
 from storage.research.standing import batch_now
 from storage.site import health
 from storage.site.health import worker_lives
+
+
+@singleton
+def intake_runs() -> IntakeRuns:
+    """The files being taken in; made once per process, when it goes on with what an earlier one left."""
+    settings = context.settings()
+    runs = IntakeRuns(context.database(), settings, settings.data_directory / BY_PEOPLE, system_clock)
+    runs.resume()
+    return runs
+
 
 WAYS_S = 5.0
 """Seconds between two looks at what is counted with more effort than the progress."""
@@ -85,13 +96,6 @@ def state_words(state: BatchState, held: str | None) -> str:
     ('! Screening is down', '‖ Paused')
     """
     return STATE_WORDS[state] if held is None or state not in _NEED_WORKER else f"! {held}"
-
-
-def overnight_state(batch_id: str, state: BatchState) -> None:
-    """Show how far an overnight batch is; nothing for any other."""
-    db = context.database()
-    if is_overnight(db, batch_id):
-        st.caption(overnight_words(overnight_progress(db, batch_id), state))
 
 
 def overnight_words(found: OvernightProgress, state: BatchState) -> str:
@@ -244,7 +248,6 @@ def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str, *, linked: b
 
 
 def cost_panel(one: BatchSummary, pipeline: PipelineConfig, costs: Sequence[NodeCost], calls: int) -> None:
-    """What was made, and by whom."""
     found = {each.node: each for each in costs}
     if not found:
         return

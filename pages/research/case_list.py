@@ -17,9 +17,9 @@ from pages.ui.compute import compute
 from pages.ui.context import remember_refusal
 from pages.ui.engine_view import NO_DECISION
 from pages.ui.format import local_time
+from pages.ui.html import texts_html
 from pages.ui.labels import OUTCOME_WORDS, REASON_WORDS, literal, sentence
 from pages.ui.shell import FOLDER
-from pages.ui.texts import texts_html
 from pages.ui.widgets import case_link, unique_labels
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Reason
@@ -30,20 +30,7 @@ from screening.words import count_of
 from storage.batches.counts import IN_REVIEW, PENDING
 from storage.batches.results import Result
 from storage.database import Database
-from storage.research.cells import (
-    add_remark,
-    add_tag,
-    cell_choices,
-    cell_page,
-    control_cases,
-    groups,
-    listed_case,
-    remarks,
-    remove_tag,
-    reveal_text_starts,
-    shown_kinds,
-    tag_counts,
-)
+from storage.research import cells
 from storage.research.listed import Cell, Sort
 from storage.research.standing import batch_now
 from storage.review.claims import NotAvailable, claim
@@ -114,11 +101,11 @@ def filters(db: Database, person: Actor, base: Cell) -> Cell:
 
 
 def _options(db: Database, person: Actor, base: Cell) -> Mapping[str, Mapping[str, str]]:
-    of_groups = {one: visible(one) for one in groups(db, person, base.batch_id)}
+    of_groups = {one: visible(one) for one in cells.groups(db, person, base.batch_id)}
     if not is_allowed(person, Action.VIEW_RESULTS):  # nothing by which a list would tell of outcomes or labels
         return {"group": of_groups, "sort": {one: SORTS[one] for one in ("group", "id")}}
-    shown = compute(shown_kinds, person, base.batch_id, standing=batch_now(db, person, base.batch_id), cases=0)
-    found = cell_choices(db, person, base, shown)
+    shown = compute(cells.shown_kinds, person, base.batch_id, standing=batch_now(db, person, base.batch_id), cases=0)
+    found = cells.cell_choices(db, person, base, shown)
     options: dict[str, Mapping[str, str]] = {
         "outcome": {one: outcome_words(one) for one in (*map(str, Outcome), IN_REVIEW, PENDING)},
         "reference": {"safe": "safe", "unsafe": "unsafe"},
@@ -221,9 +208,9 @@ def case_list(db: Database, person: Actor, cell: Cell) -> None:
     hide_switch(db, person)
     key = sha256(repr(cell).encode()).hexdigest()[:16]  # all of it: under another filter the page may not exist
     by, number = person.at(context.now()), st.session_state.get(f"page_{key}", 1)
-    page = cell_page(db, by, cell, PAGE, PAGE * (number - 1))
+    page = cells.cell_page(db, by, cell, PAGE, PAGE * (number - 1))
     if not page.cases and number > 1:  # there are now too few cases for it
-        page, number = cell_page(db, by, cell, PAGE), 1
+        page, number = cells.cell_page(db, by, cell, PAGE), 1
     said = count_of(page.found, "case")
     if page.more:
         said = f"The first {page.found:,} cases in the file's order; narrow the list to sort it or to see others"
@@ -246,7 +233,6 @@ def case_list(db: Database, person: Actor, cell: Cell) -> None:
 
 
 def _table(rows: Sequence[Mapping[str, object]], shown: Sequence[str], name: str, *, selectable: bool) -> list[str]:
-    """The rows; those that are chosen."""
     columns = {
         "ID": st.column_config.TextColumn("ID", width="medium"),
         "Margin": st.column_config.ProgressColumn(
@@ -318,7 +304,7 @@ def starts_of(db: Database, person: Actor, case_ids: Sequence[str]) -> Mapping[s
     """The masked beginning of each text; each is one view in the audit log, however often the page is drawn."""
     seen: MutableMapping[str, str] = st.session_state.setdefault("text_starts", {})
     if missing := [case_id for case_id in case_ids if case_id not in seen]:
-        found = reveal_text_starts(db, person.at(context.now()), missing)
+        found = cells.reveal_text_starts(db, person.at(context.now()), missing)
         seen.update({case_id: mask_line(start) for case_id, start in found.items()})
     return seen
 
@@ -332,14 +318,12 @@ def open_case(case_id: str | None) -> None:
 
 
 def open_case_id(ids: Sequence[str]) -> str | None:
-    """The case that is open in the viewer, if it is one of this list."""
     case_id = st.query_params.get("case")
     return case_id if case_id in ids else None
 
 
 def viewer(db: Database, person: Actor, ids: Sequence[str], case_id: str) -> None:
-    """The case with its text, tags and comments, and buttons with keys to the one before and after it in the list."""
-    case = listed_case(db, person.at(context.now()), case_id)
+    case = cells.listed_case(db, person.at(context.now()), case_id)
     if case is None:
         return
     with st.container(border=True, key="viewer"):
@@ -410,14 +394,14 @@ def _text(db: Database, person: Actor, case: Result) -> None:
 def _tags(db: Database, person: Actor, case: Result) -> None:
     def add(words: str) -> None:
         try:
-            add_tag(db, person.at(context.now()), case.case_id, words)
+            cells.add_tag(db, person.at(context.now()), case.case_id, words)
         except ValueError as refused:
             st.toast(literal(str(refused)))
 
     def remove(tag: str) -> None:
-        remove_tag(db, person.at(context.now()), case.case_id, tag)
+        cells.remove_tag(db, person.at(context.now()), case.case_id, tag)
 
-    counts = tag_counts(db, person, case.batch_id)
+    counts = cells.tag_counts(db, person, case.batch_id)
     for tag in case.tags:
         st.button(f"✕ {literal(tag)}", key=f"untag_{tag}", on_click=remove, args=(tag,))
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -442,12 +426,12 @@ def _comments(db: Database, person: Actor, case: Result) -> None:
         words = str(st.session_state[f"new_comment_{case.case_id}"])
         try:
             if words.strip():
-                add_remark(db, person.at(context.now()), case.case_id, words)
+                cells.add_remark(db, person.at(context.now()), case.case_id, words)
         except ValueError as refused:
             st.error(f"Your comment was not saved: {literal(str(refused))}.")
             st.code(visible(words), language=None, wrap_lines=True)
 
-    written = remarks(db, person, case.case_id)
+    written = cells.remarks(db, person, case.case_id)
     with st.expander(f"Comments ({len(written)})"):
         for one in written:
             st.text(f"{local_time(one.at)} {visible(one.author)}: {visible(one.remark)}")
@@ -481,7 +465,6 @@ def send_panel(db: Database, person: Actor, cell: Cell, listed: Sequence[str], c
 
 
 def show_sent(batch_id: str) -> None:
-    """What became of the cases that were sent last, once."""
     if said := st.session_state.pop(SAID, None):
         st.success(said)
         of_batch = {"batch": batch_id} if batch_id else {}
@@ -490,7 +473,7 @@ def show_sent(batch_id: str) -> None:
 
 def _send(db: Database, person: Actor, cell: Cell, picked: Sequence[str], *, mixed: bool) -> SecondLooks:
     number = len(picked) if mixed else 0
-    controls = control_cases(db, person, cell, picked, number, secrets.token_hex(8)) if number else {}
+    controls = cells.control_cases(db, person, cell, picked, number, secrets.token_hex(8)) if number else {}
     return request_second_looks(db, person.at(context.now()), (*picked, *controls), shown=picked, controls=controls)
 
 

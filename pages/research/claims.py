@@ -6,20 +6,7 @@ from datetime import date, datetime, time, timedelta
 from statistics import median
 
 from pages.ui.format import local_time, per_thousand, percent, plain_percent
-from screening.evaluation.audit import (
-    AuditCase,
-    Guarantee,
-    Recognized,
-    Standing,
-    Stratum,
-    binding_of,
-    corrected_bound,
-    guarantee_of,
-    in_sample,
-    recognized_share,
-    reviews_required,
-    tally_by_stratum,
-)
+from screening.evaluation import audit
 from screening.evaluation.estimates import AuditEstimates, bound_after, estimate, upper_bound
 from screening.evaluation.monitoring import Drift, Look, Rise, betting_sequence, drift, rises, upper_limits
 from screening.labels import Label, Outcome
@@ -51,13 +38,13 @@ class Verified:
 
     sample: AuditSample
     plan: AuditPlan
-    strata: tuple[Stratum, ...]
+    strata: tuple[audit.Stratum, ...]
     estimates: AuditEstimates
     single_reviewer: AuditEstimates
     looks: tuple[Look, ...]
     at_most: tuple[Look, ...]
     below_floor: int
-    guarantee: Guarantee
+    guarantee: audit.Guarantee
     left_out: str
     drift: Drift
     rises: Mapping[str, tuple[Rise, ...]]
@@ -67,7 +54,6 @@ class Verified:
 
     @property
     def called_safe(self) -> int:
-        """How many texts were labeled safe."""
         return sum(each.cases for each in self.strata if each.outcome is Outcome.SAFE)
 
 
@@ -88,10 +74,10 @@ def verify(
     where it is not given.
     """
     today = today or max((each.settled_at.date() for each in sample.reviews), default=date.min)
-    strata = tally_by_stratum(sample.case_counts)
+    strata = audit.tally_by_stratum(sample.case_counts)
     under_plan = [each for each in sample.reviews if plan.since is None or each.settled_at > plan.since]
     floor = plan.floor or (under_plan[0].case.coin_probability if under_plan else 1.0)
-    first_reviews, ranges = range_of(sample.reviews, floor, today, recognized_share(double))
+    first_reviews, ranges = range_of(sample.reviews, floor, today, audit.recognized_share(double))
     hours = sorted((e.read_at - e.settled_at).total_seconds() / 3600 for e in sample.reviews if e.read_at is not None)
     return Verified(
         sample=sample,
@@ -99,18 +85,18 @@ def verify(
         strata=strata,
         estimates=_allowed_estimates(strata, sample),
         single_reviewer=_allowed_estimates(
-            tally_by_stratum((case.with_first_review_only(), count) for case, count in sample.case_counts), sample
+            audit.tally_by_stratum((case.with_first_review_only(), count) for case, count in sample.case_counts), sample
         ),
         looks=missed_sequence(sample.reviews, floor),
         at_most=missed_sequence(sample.reviews, floor, from_above=True),
         below_floor=sum(each.case.coin_probability < floor for each in sample.reviews),
-        guarantee=guarantee_of(
+        guarantee=audit.guarantee_of(
             (each.case for each in under_plan),
             floor=floor,
             at_most=plan.at_most,
             confidence=plan.confidence,
             allowed_misses=plan.allowed_misses,
-            binding=binding_of(sample.configuration, FORM_VERSION),
+            binding=audit.binding_of(sample.configuration, FORM_VERSION),
         ),
         left_out=_left_out_words(sample.reviews, plan, floor),
         drift=drift(mix.reference, mix.looks),
@@ -122,7 +108,7 @@ def verify(
 
 
 def range_of(
-    reviews: Sequence[Review], floor: float, today: date, measured: Recognized
+    reviews: Sequence[Review], floor: float, today: date, measured: audit.Recognized
 ) -> tuple[tuple[int, int], tuple[tuple[str, float | None, float | None], ...]]:
     """`Verified.first_reviews` and `Verified.ranges`, from first blinded reviews alone.
 
@@ -135,7 +121,7 @@ def range_of(
     rows = list[tuple[str, float | None, float | None]]()
 
     def add(words: str, share: float, bounds: Iterable[float | None]) -> None:
-        one, other = (None if each is None else corrected_bound(each, share) for each in bounds)
+        one, other = (None if each is None else audit.corrected_bound(each, share) for each in bounds)
         rows.append((words, one, other))
 
     if measured.share is not None and measured.at_least is not None:
@@ -152,7 +138,7 @@ def missed_by_month(reviews: Sequence[Review], floor: float) -> tuple[tuple[int,
     """By month in which they were settled: texts labeled safe that were reviewed for the plan, and the unsafe ones."""
     days: dict[int, list[int]] = {}
     for each in reviews:
-        if each.case.outcome is Outcome.SAFE and in_sample(each.case, floor) and each.case.read:
+        if each.case.outcome is Outcome.SAFE and audit.in_sample(each.case, floor) and each.case.read:
             counts = days.setdefault(each.settled_at.toordinal(), [0, 0])
             counts[0] += 1
             counts[1] += each.case.label is Label.UNSAFE
@@ -171,9 +157,9 @@ def _first_bounds(
     return (len(everything), whole), (len(lately), upper_bound(hits, len(lately), 1 - level) if lately else None)
 
 
-def _checked(reviews: Sequence[Review], floor: float) -> list[AuditCase]:
+def _checked(reviews: Sequence[Review], floor: float) -> list[audit.AuditCase]:
     """The texts labeled safe whose review for the plan was due and is done or lost, in the order of their reviews."""
-    sample = [each for each in reviews if each.case.outcome is Outcome.SAFE and in_sample(each.case, floor)]
+    sample = [each for each in reviews if each.case.outcome is Outcome.SAFE and audit.in_sample(each.case, floor)]
     done = sorted((e for e in sample if not e.case.waiting), key=lambda each: each.read_at or each.settled_at)
     return [each.case for each in done]
 
@@ -207,7 +193,7 @@ def _left_out_words(reviews: Sequence[Review], plan: AuditPlan, floor: float) ->
 FEW_READ = "some of these batches only list or count what is labeled unsafe, so that too few of it are reviewed"
 
 
-def _allowed_estimates(strata: tuple[Stratum, ...], sample: AuditSample) -> AuditEstimates:
+def _allowed_estimates(strata: tuple[audit.Stratum, ...], sample: AuditSample) -> AuditEstimates:
     """What may be said of them: nothing of specificity where not all that was called unsafe is read."""
     found = estimate(strata)
     if sample.reaches <= {Reach.READ}:
@@ -340,7 +326,7 @@ LEAST_FALL = 0.005
 
 def plan_sentences(plan: AuditPlan) -> tuple[str, str]:
     """The plan with the reviews it needs, and since when it stands."""
-    needed = reviews_required(plan.at_most, plan.allowed_misses, plan.confidence)
+    needed = audit.reviews_required(plan.at_most, plan.allowed_misses, plan.confidence)
     allowed = "no miss" if plan.allowed_misses == 0 else f"at most {plan.allowed_misses} missed"
     floor = "" if plan.floor is None else f"π {plain_percent(plan.floor)}; "
     times = "once" if plan.changes == 1 else f"{plan.changes} times"
@@ -358,14 +344,14 @@ def plan_sentences(plan: AuditPlan) -> tuple[str, str]:
     )
 
 
-def guarantee_words(found: Guarantee) -> str:
+def guarantee_words(found: audit.Guarantee) -> str:
     """How far the guarantee is; what it is bound to, and whether that is outdated, is for the page to add."""
-    if found.standing is Standing.GUARANTEED:
+    if found.standing is audit.Standing.GUARANTEED:
         return (
             f"at most {found.at_most:.1%} of unsafe texts are labeled safe, at {100 * found.confidence:g}% confidence "
             f"({found.missed} missed in {found.read})"
         )
-    if found.standing is Standing.FAILED:
+    if found.standing is audit.Standing.FAILED:
         return (
             f"cannot be guaranteed with these cases: {found.missed} missed, the plan allowed "
             f"{found.allowed_misses}; a new plan needs new cases"

@@ -39,7 +39,6 @@ MOST_SHOWN = 200
 
 
 def comparison_panel(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig]) -> Comparison | None:
-    """Everything about comparisons, for those who may see their figures; the comparison that is shown."""
     if not (is_allowed(person, Action.VIEW_RESULTS) or is_allowed(person, Action.ACTIVATE_PIPELINE)):
         st.caption("Comparisons are shown to seniors, researchers and administrators.")
         return None
@@ -56,7 +55,6 @@ def comparison_panel(db: Database, person: Actor, pipelines: Mapping[str, Pipeli
 
 
 def title_of(one: Comparison) -> str:
-    """One comparison in a line: what was tried, on what, how far it is."""
     state = "" if not one.running else ", under way"
     state = f", ended: {error_words(one.ended_why)}" if one.ended_why else state
     return f"{one.name} on {visible(one.batch_name)}: {one.done:,} of {count_of(one.of, 'text')}{state}"
@@ -230,7 +228,6 @@ def _row(words: str, found: Difference, p: float | None = None) -> dict[str, str
 
 
 def differing_pairs(pairs: Sequence[Pair]) -> list[Pair]:
-    """The cases with another outcome."""
     return [pair for pair in pairs if pair.first.outcome != pair.second.outcome]
 
 

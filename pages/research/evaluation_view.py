@@ -9,19 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from jobs.evaluating import (
-    Ask,
-    Cases,
-    Evaluated,
-    Missed,
-    Rule,
-    compare_conditions,
-    count_gaps,
-    list_cell,
-    list_missed,
-    sweep_budgets,
-    try_setting,
-)
+from jobs import evaluating
 from jobs.label_noise import Corrected, draw_for_review, measure_corrected
 from pages.research.case_list import SAID, case_list, sent_words, show_sent
 from pages.research.figures import Series, bars, curves, forest, histogram
@@ -30,21 +18,12 @@ from pages.ui.auth import check_before
 from pages.ui.compute import compute
 from pages.ui.format import difference, percent
 from pages.ui.widgets import how_to_read, provenance
+from screening.evaluation import tables
 from screening.evaluation.corrected import Estimate, Rate
 from screening.evaluation.experiments import Measured, frontier
 from screening.evaluation.metrics import REFERENCES, Metrics, Proportion
 from screening.evaluation.paired import Comparison, Difference
 from screening.evaluation.public_datasets import SUICIDE_WATCH
-from screening.evaluation.tables import (
-    NOT_COUNTED,
-    NOTHING_DECIDED,
-    ResultsTable,
-    csv_table,
-    dollar_text,
-    latex_table,
-    number_text,
-    rate_text,
-)
 from screening.labels import Label, Outcome
 from screening.review.policy import Action, is_allowed
 from screening.words import count_of
@@ -56,8 +35,7 @@ LEVELS = (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1)
 CHOSEN_HERE = "Settings picked because they score best here will look too good. Confirm on a separate batch."
 
 
-def results_frame(table: ResultsTable) -> pd.DataFrame:
-    """One line a condition, each rate with its interval and counts."""
+def results_frame(table: tables.ResultsTable) -> pd.DataFrame:
     lines = []
     for row in table.rows:
         metrics = row.metrics
@@ -65,32 +43,31 @@ def results_frame(table: ResultsTable) -> pd.DataFrame:
         line: dict[str, object] = {
             "Condition": row.name,
             "n": metrics.n,
-            "Accuracy": rate_text(metrics.accuracy),
-            "FPR": rate_text(metrics.fpr),
-            "FNR": rate_text(metrics.fnr),
-            "Escalated": rate_text(metrics.escalation_rate),
-            "Mean calls": number_text(metrics.mean_calls),
-            "Tokens": number_text(metrics.tokens, 0),
-            "Dollars": dollar_text(row.cost_usd),
+            "Accuracy": tables.rate_text(metrics.accuracy),
+            "FPR": tables.rate_text(metrics.fpr),
+            "FNR": tables.rate_text(metrics.fnr),
+            "Escalated": tables.rate_text(metrics.escalation_rate),
+            "Mean calls": tables.number_text(metrics.mean_calls),
+            "Tokens": tables.number_text(metrics.tokens, 0),
+            "Dollars": tables.dollar_text(row.cost_usd),
             "Accuracy, worst to best case": "-".join(percent(value) for value in extremes),
             "Unsettled": row.unsettled,
         }
         if metrics.mean_calls is None:
-            said = "not known" if row.unsettled else NOTHING_DECIDED
+            said = "not known" if row.unsettled else tables.NOTHING_DECIDED
             line |= dict.fromkeys(("Mean calls", "Tokens", "Dollars", "Accuracy, worst to best case"), said)
         if table.subset_name:
-            line[f"FNR of {table.subset_name}"] = rate_text(table.subset(row))
+            line[f"FNR of {table.subset_name}"] = tables.rate_text(table.subset(row))
         lines.append(line)
     return pd.DataFrame(lines)
 
 
-def show_results(found: Evaluated) -> None:
-    """The table against the original labels, with its downloads."""
+def show_results(found: evaluating.Evaluated) -> None:
     subset = SUICIDE_WATCH if found.of_subset else None
     source = provenance(found.intake)
-    table = ResultsTable(title=found.name, provenance=source, rows=found.results, subset_name=subset)
+    table = tables.ResultsTable(title=found.name, provenance=source, rows=found.results, subset_name=subset)
     frame = results_frame(table)
-    known = frame.drop(columns=[name for name in ("Tokens", "Dollars") if set(frame[name]) == {NOT_COUNTED}])
+    known = frame.drop(columns=[name for name in ("Tokens", "Dollars") if set(frame[name]) == {tables.NOT_COUNTED}])
     columns = {"Condition": st.column_config.TextColumn(width=150, pinned=True)}
     st.dataframe(known, hide_index=True, height="content", column_config=columns)
     how_to_read(
@@ -104,7 +81,10 @@ def show_results(found: Evaluated) -> None:
         "Misclassified counts the same texts.",
     )
     _show_forest(table)
-    forms = {"CSV": ("csv", lambda: "".join(csv_table(table))), "LaTeX": ("tex", lambda: latex_table(table))}
+    forms = {
+        "CSV": ("csv", lambda: "".join(tables.csv_table(table))),
+        "LaTeX": ("tex", lambda: tables.latex_table(table)),
+    }
     with st.popover("Export", icon=":material/download:"):
         form = st.segmented_control("Form", list(forms), default="CSV", required=True, key="results_form")
         ending, make = forms[form]
@@ -115,11 +95,11 @@ def show_results(found: Evaluated) -> None:
 FIGURES = {"Accuracy": "accuracy", "FNR": "fnr", "FPR": "fpr", "Escalated": "escalation_rate"}
 
 
-def _show_forest(table: ResultsTable) -> None:
+def _show_forest(table: tables.ResultsTable) -> None:
     """One rate of all conditions with its intervals, one below the other; the last row's value as a dotted line."""
     chosen = st.segmented_control("Figure", list(FIGURES), default="FNR", required=True, key="forest_figure")
     rates: dict[str, Proportion] = {row.name: getattr(row.metrics, FIGURES[chosen]) for row in table.rows}
-    lines = {name: (rate, f"{name}: {rate_text(rate)}") for name, rate in rates.items()}
+    lines = {name: (rate, f"{name}: {tables.rate_text(rate)}") for name, rate in rates.items()}
     own = rates[table.rows[-1].name].value
     figure = forest(lines, f"{chosen} by condition", "share of texts", reference=own)
     st.plotly_chart(figure, key="forest", alt=f"{chosen} of each condition with its 95% interval")
@@ -128,16 +108,14 @@ def _show_forest(table: ResultsTable) -> None:
     st.caption(f"95% Wilson intervals, each for itself; dotted: your run. A bar without a square is a limit.{nothing}")
 
 
-def show_left_out(evaluated: Evaluated) -> None:
-    """Which conditions are not compared, as they have no outcome for some texts."""
+def show_left_out(evaluated: evaluating.Evaluated) -> None:
     kept = evaluated.comparable
     out = [f"{each.name} ({each.unsettled:,} texts)" for each in evaluated.results if each not in kept]
     if out:
         st.caption(f"Not compared, as too few responses were recorded for some texts: {', '.join(out)}.")
 
 
-def show_comparison(ask: Ask, evaluated: Evaluated) -> None:
-    """Choose two conditions; then all of them against the first."""
+def show_comparison(ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> None:
     show_left_out(evaluated)
     names = tuple(each.name for each in evaluated.comparable)
     if len(names) < 2:
@@ -146,7 +124,7 @@ def show_comparison(ask: Ask, evaluated: Evaluated) -> None:
     left, right = st.columns(2)
     first = left.selectbox("Condition", names, index=one, key="compare_one")
     second = right.selectbox("Compared with it", names, index=len(names) - 1, key="compare_other")
-    found, others = compute(compare_conditions, ask, names, first, second, cases=ask.standing.accepted)
+    found, others = compute(evaluating.compare_conditions, ask, names, first, second, cases=ask.standing.accepted)
     rows = [{"": name, f"{second} less {first}": _difference(name, each)} for name, each in found.differences]
     st.dataframe(pd.DataFrame(rows), hide_index=True)
     how_to_read(
@@ -187,11 +165,10 @@ def _difference(name: str, found: Difference) -> str:
     return difference(found, share=not name.startswith("Calls"))
 
 
-def show_sweep(ask: Ask) -> None:
-    """Error rates and escalations by budget, for one rule at a time."""
-    names: dict[str, Rule] = {"Standard (recommended)": "pairwise", "Paper's algorithm": "elimination"}
+def show_sweep(ask: evaluating.Ask) -> None:
+    names: dict[str, evaluating.Rule] = {"Standard (recommended)": "pairwise", "Paper's algorithm": "elimination"}
     chosen = st.selectbox("Rule", list(names), key="sweep_rule")
-    budgets, results = compute(sweep_budgets, ask, names[str(chosen)], cases=ask.standing.accepted)
+    budgets, results = compute(evaluating.sweep_budgets, ask, names[str(chosen)], cases=ask.standing.accepted)
     rates = {
         "FNR: unsafe labeled safe": [each.metrics.fnr for each in results],
         "FPR: safe labeled unsafe": [each.metrics.fpr for each in results],
@@ -227,7 +204,7 @@ def sweep_counts(budgets: Sequence[int], results: Sequence[Measured]) -> str:
     return f"{said}; not enough recorded responses for: {', '.join(short)}" if short else said
 
 
-def show_calls(ask: Ask, evaluated: Evaluated) -> None:
+def show_calls(ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> None:
     """Texts decided correctly against calls with the frontier, tokens by condition, and how clear the answers are."""
     show_left_out(evaluated)
     results = evaluated.comparable
@@ -263,7 +240,7 @@ def show_calls(ask: Ask, evaluated: Evaluated) -> None:
     left.plotly_chart(figure, key="tokens", alt=f"{what} by condition")
     instead = "" if known else " Calls stand for tokens: simulated agents use none."
     left.caption(f"The same {results[0].metrics.n:,} texts under every condition.{instead}")
-    node, found = compute(count_gaps, ask, cases=ask.standing.accepted)
+    node, found = compute(evaluating.count_gaps, ask, cases=ask.standing.accepted)
     title, x = f"How clear the answers are: {node}", "margin between the two most frequent labels"
     figure = histogram(found, 20, title, x, "texts")
     right_side.plotly_chart(figure, key="gaps", alt="Histogram of the margin between two labels")
@@ -282,7 +259,7 @@ FAMILIES: Mapping[str, Callable[[str], bool]] = {
 """The kinds of conditions, in words for the legend."""
 
 
-def show_what_if(ask: Ask, evaluated: Evaluated) -> None:
+def show_what_if(ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> None:
     """Error bounds, budget and routes to move, replayed at once and set beside what this batch did. What its texts
     forbid is forbidden in the replay as well.
     """
@@ -296,7 +273,7 @@ def show_what_if(ask: Ask, evaluated: Evaluated) -> None:
     )
     per_day = three.number_input("Texts a day", 1, 1_000_000, 1_000, 100)
     load = int(per_day), context.settings().audit_rate
-    found = compute(try_setting, ask, *setting, cases=ask.standing.accepted)
+    found = compute(evaluating.try_setting, ask, *setting, cases=ask.standing.accepted)
     tried, before = what_if_figures(found.metrics, *load), what_if_figures(evaluated.results[-1].metrics, *load)
     for cell, (name, (value, rests)) in zip(st.columns(5), tried.items(), strict=True):
         cell.metric(name, value, f"your run {before[name][0]}", delta_color="off", delta_arrow="off")
@@ -331,8 +308,8 @@ def what_if_figures(metrics: Metrics, per_day: int, audit_rate: float) -> Mappin
         rests = f"95% CI {spread}: {rests}" if known else f"whatever the undecided texts would end as: {rests}"
     shown = {name: percent(rate.value) for name, rate in rates.items()}
     shown |= {name: f"{percent(rate.low)} to {percent(rate.high)}" for name, rate in rates.items() if rate.unsettled}
-    return {name: (shown[name], rate_text(rate)) for name, rate in rates.items()} | {
-        "Mean calls": (number_text(metrics.mean_calls), f"n = {metrics.n + metrics.pending:,}"),
+    return {name: (shown[name], tables.rate_text(rate)) for name, rate in rates.items()} | {
+        "Mean calls": (tables.number_text(metrics.mean_calls), f"n = {metrics.n + metrics.pending:,}"),
         "Reviews a day": (reviews, rests),
     }
 
@@ -340,10 +317,10 @@ def what_if_figures(metrics: Metrics, per_day: int, audit_rate: float) -> Mappin
 CELL, MISSED = "A cell of the matrix", "Missed by every condition"
 
 
-def show_cases(db: Database, ask: Ask, evaluated: Evaluated) -> None:
+def show_cases(db: Database, ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> None:
     """The confusion matrix of one condition, whose cells open their cases; and what every condition misses."""
     results = evaluated.results
-    missed = compute(list_missed, ask, None, cases=ask.standing.accepted)
+    missed = compute(evaluating.list_missed, ask, None, cases=ask.standing.accepted)
     words = {CELL: CELL, MISSED: f"{MISSED}: {missed.cases[0]:,}"}
     which = st.segmented_control(
         "Cases", list(words), format_func=words.__getitem__, default=CELL, required=True, key="evaluation_cases"
@@ -357,12 +334,12 @@ def show_cases(db: Database, ask: Ask, evaluated: Evaluated) -> None:
     st.caption("Click a cell, or move with the arrow keys, to list its cases.")
     if cell is not None:
         reference, outcome = cell
-        cases = compute(list_cell, ask, chosen, reference, outcome, cases=ask.standing.accepted)
+        cases = compute(evaluating.list_cell, ask, chosen, reference, outcome, cases=ask.standing.accepted)
         st.write(f"{count_of(cases[0], 'case')}: original label {reference}, {chosen} says {outcome.replace('_', ' ')}")
         show_list(db, ask, cases)
 
 
-def _show_missed(db: Database, ask: Ask, missed: Missed) -> None:
+def _show_missed(db: Database, ask: evaluating.Ask, missed: evaluating.Missed) -> None:
     """The texts by how many conditions decided them: one of eight is no consensus."""
     how_to_read(
         f"Unsafe by their original label, and labeled safe by every condition that decided them; {missed.deciding} "
@@ -381,7 +358,7 @@ def _show_missed(db: Database, ask: Ask, missed: Missed) -> None:
         format_func=lambda number: f"{number} of {missed.deciding} conditions: {count_of(of[number], 'text')}",
         key="evaluation_missed",
     )
-    show_list(db, ask, compute(list_missed, ask, wanted, cases=ask.standing.accepted).cases)
+    show_list(db, ask, compute(evaluating.list_missed, ask, wanted, cases=ask.standing.accepted).cases)
 
 
 def _selected_cell(result: Measured) -> tuple[Label, Outcome] | None:
@@ -400,8 +377,7 @@ def _selected_cell(result: Measured) -> tuple[Label, Outcome] | None:
     return (REFERENCES[int(row)], tuple(Outcome)[places.index(column)]) if column in places else None
 
 
-def show_list(db: Database, ask: Ask, cases: Cases) -> None:
-    """Cases as a list; choosing one opens it below, with the way to the one before and after it."""
+def show_list(db: Database, ask: evaluating.Ask, cases: evaluating.Cases) -> None:
     number, ids = cases
     if len(ids) < number:
         st.caption(f"The first {len(ids):,} are listed.")
@@ -413,7 +389,7 @@ _RATES: Mapping[Rate, str] = {"accuracy": "Accuracy", "fpr": "FPR", "fnr": "FNR"
 USUAL_SAMPLE = 120
 
 
-def show_corrected(db: Database, ask: Ask) -> None:
+def show_corrected(db: Database, ask: evaluating.Ask) -> None:
     """The figures by reviews, estimated for all texts; their differences; and the sample to be reviewed."""
     sensitivity = st.select_slider(
         "Reviewers recognize, of unsafe texts", (0.6, 0.7, 0.8, 0.9, 1.0), 1.0, format_func=lambda one: f"{one:.0%}"
@@ -445,8 +421,7 @@ def _table(figures: Mapping[Rate, Mapping[str, Estimate]]) -> pd.DataFrame:
     return pd.DataFrame({"Condition": names} | rates)
 
 
-def _sample(db: Database, ask: Ask, found: Corrected) -> None:
-    """Send a stratified random sample to the queue."""
+def _sample(db: Database, ask: evaluating.Ask, found: Corrected) -> None:
     show_sent(ask.batch_id)
     if not found.free:
         st.caption("Every text with an original label has been sent to review.")
@@ -478,7 +453,7 @@ def estimate_words(found: Estimate) -> str:
     '-10.0% (95% CI -15.0 to 2.0%, 40 of 300 reviewed)'
     """
     if found.low is None or found.high is None:
-        return NOTHING_DECIDED
+        return tables.NOTHING_DECIDED
     to = " to " if found.low < 0 else "-"
     spread = f"{100 * found.low:.1f}{to}{100 * found.high:.1f}%"
     if found.value is None:

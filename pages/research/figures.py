@@ -145,7 +145,6 @@ def grouped_bars(names: Sequence[str], groups: Mapping[str, Sequence[int]], titl
 
 
 def bars(names: Sequence[str], values: Sequence[float | None], title: str, y: str) -> go.Figure:
-    """One bar a name; an undefined value has none."""
     bar = {"type": "bar", "x": list(names), "y": list(values), "name": y, "showlegend": False}
     return _figure([bar | {"marker": {"color": _color(0)}}], title, "", y)
 

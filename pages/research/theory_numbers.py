@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from jobs.computing import tell
 from pages.research.figures import Series
+from screening.stopping import theory
 from screening.stopping.certificates import CertifiedMixture
 from screening.stopping.evidence import algorithm_one_radius, confidence_sequence
 from screening.stopping.rules import (
@@ -12,16 +13,6 @@ from screening.stopping.rules import (
     SuccessiveElimination,
     minimum_budget,
     smallest_decidable_gap,
-)
-from screening.stopping.theory import (
-    RegretCurve,
-    Schedule,
-    dkw_radius,
-    expected_wrong_commits,
-    fixed_sample_size,
-    information_bound,
-    operating_characteristics,
-    simulate_regret,
 )
 
 BUDGETS = (10, 50, 75, 100, 124, 150, 300)
@@ -41,8 +32,8 @@ def radius_series(delta: float) -> list[Series]:
     bands = [confidence_sequence(round(0.8 * draws), draws, delta / 3) for draws in LOOKS]
     pooled = [(high - low) / 2 for low, high in bands]
     return [
-        Series(name="DKW ε as the theorem states it", x=LOOKS, y=[dkw_radius(n, delta) for n in LOOKS]),
-        Series(name="2ε as its proof gives it", x=LOOKS, y=[2 * dkw_radius(n, delta) for n in LOOKS]),
+        Series(name="DKW ε as the theorem states it", x=LOOKS, y=[theory.dkw_radius(n, delta) for n in LOOKS]),
+        Series(name="2ε as its proof gives it", x=LOOKS, y=[2 * theory.dkw_radius(n, delta) for n in LOOKS]),
         Series(
             name="Algorithm 1, at any time (responses for one label)",
             x=LOOKS,
@@ -90,37 +81,39 @@ def calls_needed(
     """
     tell("Counting the calls of each rule")
     first, second = sorted(probabilities, reverse=True)[:2]
-    found: dict[str, tuple[float | None, float | None]] = {FEWEST: (information_bound(probabilities, delta), None)}
+    found: dict[str, tuple[float | None, float | None]] = {
+        FEWEST: (theory.information_bound(probabilities, delta), None)
+    }
     for name, rule in {
         "Certified": certified_rule(delta, budget),
         "Ville": PairwiseMixture.symmetric(delta, budget),
         "Algorithm 1": SuccessiveElimination(delta=delta, budget=budget),
     }.items():
-        made = None if rule is None else operating_characteristics(rule, probabilities)
+        made = None if rule is None else theory.operating_characteristics(rule, probabilities)
         found[f"{name}, mean calls"] = (None, None) if made is None else (made.mean_calls, made.right)
-    return found | {FIXED: (3 * fixed_sample_size(first - second, delta), None)}
+    return found | {FIXED: (3 * theory.fixed_sample_size(first - second, delta), None)}
 
 
-def simulated_regret(delta: float, budget: int) -> tuple[RegretCurve, ...]:
+def simulated_regret(delta: float, budget: int) -> tuple[theory.RegretCurve, ...]:
     """Wrong decisions over `CASES` cases, the mean of `RUNS` runs, at this δ and budget of a node."""
     tell(f"Simulating {CASES:,} cases {RUNS} times")
-    return simulate_regret(seed=0, cases=CASES, runs=RUNS, delta=delta, budget=budget)
+    return theory.simulate_regret(seed=0, cases=CASES, runs=RUNS, delta=delta, budget=budget)
 
 
 def claims(delta: float = 0.05) -> tuple[tuple[str, str], ...]:
     """The paper's claims that a reader should not repeat as they stand, each with what follows from the code."""
-    n_star = fixed_sample_size(0.5, delta)
+    n_star = theory.fixed_sample_size(0.5, delta)
     unanimous = minimum_budget(SuccessiveElimination(delta=delta))
     ours = minimum_budget(PairwiseMixture.symmetric(delta))
     proven = certified_rule(delta, 100)
     fewer = "" if proven is None else f", {minimum_budget(proven)} with a certificate for 100 calls"
-    constant = expected_wrong_commits(Schedule.CONSTANT, delta, 1000)
-    harmonic = expected_wrong_commits(Schedule.HARMONIC, delta, 1000)
+    constant = theory.expected_wrong_commits(theory.Schedule.CONSTANT, delta, 1000)
+    harmonic = theory.expected_wrong_commits(theory.Schedule.HARMONIC, delta, 1000)
     return (
         (
             "Every label's estimate is within ε_n(δ) = √(ln(2/δ)/2n) (appendix A, theorem).",
             "The proof takes a probability as a difference of two values of the distribution function and gives "
-            f"2ε: {2 * dkw_radius(100, delta):.3f} instead of {dkw_radius(100, delta):.3f} at n = 100.",
+            f"2ε: {2 * theory.dkw_radius(100, delta):.3f} instead of {theory.dkw_radius(100, delta):.3f} at n = 100.",
         ),
         (
             "n* = 2 ln(2/δ)/Δ² samples per arm suffice (appendix A, corollary).",

@@ -89,7 +89,6 @@ class OpenPage:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(self, action: str, *, ok: bool, words: str = "") -> None:
-        """Remember what came of an action."""
         self.answers[action] = {"ok": ok, "words": words}
         while len(self.answers) > REMEMBERED:
             del self.answers[next(iter(self.answers))]
@@ -162,7 +161,6 @@ def _give_back(db: Database, page: OpenPage, case_id: str, now: datetime) -> boo
 
 @singleton
 def open_pages() -> OpenPages:
-    """The open inboxes of this process."""
     return OpenPages()
 
 
@@ -188,12 +186,10 @@ class Here:
 
     @property
     def lease(self) -> timedelta:
-        """How long a claim lasts at this site."""
         return timedelta(minutes=self.site.lease_minutes)
 
     @property
     def desk(self) -> Desk | None:
-        """What lies on the desk."""
         return self.page.desk
 
 
@@ -226,7 +222,6 @@ def _find(here: Here, case_id: str) -> Desk:
 
 
 def my_review(here: Here, case_id: str) -> Review | None:
-    """This person's own review of a case, where there is one."""
     try:
         return reviews.my_review(here.db, here.person, case_id)
     except Forbidden:
@@ -285,7 +280,6 @@ def with_text(here: Here, desk: Desk) -> Desk:
 
 
 def with_shown(desk: Desk, shown: CaseText) -> Desk:
-    """The desk with what was loaded with its text."""
     return replace(desk, text=shown, near=shown.near, left=shown.left)
 
 

@@ -122,7 +122,6 @@ def handle(here: Here, actions: list[Act | str]) -> dict[str, dict[str, object]]
 
 
 def _do(here: Here, act: Act) -> str:
-    """Do it; words where it was refused."""
     try:
         _ACTS[act.kind](here, act)
     except Refused as refused:
@@ -137,7 +136,6 @@ def _do(here: Here, act: Act) -> str:
 
 
 def _loss_words(here: Here, act: Act) -> str:
-    """Why the case is not in their hands, in words."""
     try:
         found = standing(here.db, here.by, act.case_id, act.token)
         draft = is_filled_in(load_draft(here.db, here.person, act.case_id))
@@ -219,7 +217,6 @@ def _next(here: Here, _act: Act) -> None:
 
 
 def _urgent(here: Here, act: Act) -> None:
-    """The next P0 case, whatever the filter."""
     _next(replace(here, batch=None, priorities=[Priority.P0]), act)
 
 
@@ -257,8 +254,6 @@ def _open_at_once(here: Here, act: Act) -> None:
 
 
 def _leave(words: str, leave: Callable[..., object]) -> Callable[[Here, Act], None]:
-    """A way to leave a case to somebody else."""
-
     def do(here: Here, act: Act) -> None:
         leave(here.db, here.by, act.case_id, act.token, act.note)
         _drop_sent_note(here, act)
@@ -291,7 +286,6 @@ def _second(here: Here, act: Act) -> None:
 
 
 def _finish(here: Here, _act: Act) -> None:
-    """Leave nothing with this person."""
     inbox.release_all(here.db, here.by, note="session ended")
     if here.desk is None or not here.desk.busy:
         here.page.lay(None)

@@ -4,25 +4,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from pages.review import inbox_words
 from pages.review.desk import Desk, Here, place
 from pages.review.evidence_view import engine_label, evidence_html, outcome_words
-from pages.review.inbox_words import (
-    FOR_WORDS,
-    LABEL_WORDS,
-    PRIORITY_MARKS,
-    PRIORITY_WORDS,
-    form_offer,
-    guideline,
-    is_filled_in,
-    list_name,
-    review_words,
-    standing_words,
-    waiting_words,
-    why_words,
-)
 from pages.ui import context
 from pages.ui.format import last_midnight
-from pages.ui.texts import flagged_phrases, shown_turns, where_parts
+from pages.ui.html import flagged_phrases, shown_turns, where_parts
 from pages.ui.widgets import unique_labels
 from screening.review.actors import Actor, Role, pseudonym
 from screening.review.policy import Action, is_allowed
@@ -44,7 +31,6 @@ _OF_THE_BROWSER = ("rev", "revision", "reason", "leaving", "marks")
 
 
 def part_of(text: CaseText | None, part: str) -> str:
-    """The part of a case by its name; nothing for one that it has not."""
     return "" if text is None else (text.reply or "") if part == "reply" else text.text
 
 
@@ -87,8 +73,8 @@ def fixed(person: Actor, site: SiteSettings) -> dict[str, Any]:
     browse = is_allowed(person, Action.BROWSE_QUEUE)
     return {
         "me": _me(person),
-        "offer": form_offer(site.dispositions, site.follow_up_minutes, browse=browse),
-        "guideline": guideline(site),
+        "offer": inbox_words.form_offer(site.dispositions, site.follow_up_minutes, browse=browse),
+        "guideline": inbox_words.guideline(site),
         "help": {"words": site.help_text, "protocol": site.protocol_address},
     }
 
@@ -128,10 +114,13 @@ def _ms(at: datetime) -> int:
 def _stage(here: Here) -> dict[str, Any]:
     desk = here.desk
     if desk is None:
-        return {"stage": "idle", "words": waiting_words(counts(here.db, here.by, here.priorities, here.batch))}
+        return {
+            "stage": "idle",
+            "words": inbox_words.waiting_words(counts(here.db, here.by, here.priorities, here.batch)),
+        }
     may_take = is_allowed(here.person, Action.CLAIM_NAMED, here.person.id)
     if desk.only_named:
-        kept = is_filled_in(load_draft(here.db, here.person, desk.case_id))
+        kept = inbox_words.is_filled_in(load_draft(here.db, here.person, desk.case_id))
         words = "This case is not assigned to you, so nothing of it is shown." + (
             " What you had filled in is kept and comes back with it." if kept else ""
         )
@@ -151,12 +140,12 @@ def _unread_stage(here: Here, desk: Desk, *, may_take: bool) -> dict[str, Any]:
     if found.place is Place.HELD:
         desk = here.desk or desk  # its lease may be another one by now
         return {"stage": "reviewing", "case": _case(here, desk), **_draft(here, desk)}
-    draft = is_filled_in(load_draft(here.db, here.person, desk.case_id))
+    draft = inbox_words.is_filled_in(load_draft(here.db, here.person, desk.case_id))
     away = _case(here, desk) | {"text": None, "reply": None, "turns": [], "notes": [], "near": [], "evidence": ""}
     return {
         "stage": "over",
         "case": away,
-        "words": standing_words(found, draft=draft),
+        "words": inbox_words.standing_words(found, draft=draft),
         "may_take": may_take and found.place in (Place.FREE, Place.KEPT),
         "mine": found.place is Place.READ,
     }
@@ -185,14 +174,18 @@ def _case(here: Here, desk: Desk) -> dict[str, Any]:
     settled = desk.evidence is not None and engine_label(desk.evidence) is not None
     shown: dict[str, Any] = {
         "id": desk.case_id,
-        "name": list_name(named.external_id if named else "", desk.case_id),
+        "name": inbox_words.list_name(named.external_id if named else "", desk.case_id),
         "asked": desk.asked,
         "evidence": evidence_html(desk.evidence) if desk.evidence else "",
-        "notes": [_note(each, here) for each in desk.left[-3:]],
+        "notes": [
+            f"{'You' if each.author == here.person.id else visible(each.author_name)} "
+            f"{NOTE_WORDS.get(each.kind, each.kind)}: {visible(each.note)}"
+            for each in desk.left[-3:]
+        ],
         "near": [
             {
                 "where": "earlier" if each.before else "later",
-                "name": list_name(each.external_id, ""),
+                "name": inbox_words.list_name(each.external_id, ""),
                 "text": visible(each.text),
             }
             for each in desk.near
@@ -201,13 +194,13 @@ def _case(here: Here, desk: Desk) -> dict[str, Any]:
     }
     if claim is not None:
         shown |= {"token": claim.token, "expires": _ms(claim.expires_at), "due": _ms(claim.due_at)}
-        shown |= _priority(claim.priority, why_words(claim.why, settled=settled))
+        shown |= _priority(claim.priority, inbox_words.why_words(claim.why, settled=settled))
         shown |= {"at_once": claim.priority is Priority.P0, "colleagues": colleague_names(here.db, here.person)}
     return shown
 
 
 def _priority(priority: Priority, why: str) -> dict[str, Any]:
-    words = f"{PRIORITY_MARKS[priority]} {PRIORITY_WORDS[priority]}"
+    words = f"{inbox_words.PRIORITY_MARKS[priority]} {inbox_words.PRIORITY_WORDS[priority]}"
     needing = [label.value for label in ReviewLabel if needs_disposition(label, priority)]
     return {
         "priority": int(priority),
@@ -223,11 +216,6 @@ def _texts(text: CaseText | None) -> dict[str, Any]:
         return {"text": None, "reply": None, "turns": []}
     reply = None if text.reply is None else visible(text.reply)
     return {"text": visible(text.text), "reply": reply, "turns": shown_turns(text.text, text.thread)}
-
-
-def _note(note: Any, here: Here) -> str:
-    author = "You" if note.author == here.person.id else visible(note.author_name)
-    return f"{author} {NOTE_WORDS.get(note.kind, note.kind)}: {visible(note.note)}"
 
 
 def colleague_names(db: Database, person: Actor) -> list[list[str]]:
@@ -263,12 +251,12 @@ def _read_stage(here: Here, desk: Desk, mine: Review) -> dict[str, Any]:
     text, shown = desk.text, desk.evidence
     ours = {one.id: "you" if one.who == here.person.id else visible(one.who_name) for one in follow_ups}
     return {
-        "words": review_words(mine.form),
+        "words": inbox_words.review_words(mine.form),
         "version": mine.version,
         "blind": mine.blind,
         "becomes": next_words(here, following, follow_ups),
         "follow_ups": [
-            {"words": f"Follow-up for {ours[one.id]}: {FOR_WORDS[one.disposition]}", "due": _ms(one.due_at)}
+            {"words": f"Follow-up for {ours[one.id]}: {inbox_words.FOR_WORDS[one.disposition]}", "due": _ms(one.due_at)}
             for one in follow_ups
         ],
         "receipt": {"id": mine.id[-12:], "at": _ms(mine.at)},
@@ -282,7 +270,7 @@ def _read_stage(here: Here, desk: Desk, mine: Review) -> dict[str, Any]:
         "others": [
             {
                 "who": pseudonym(key, each.reviewer),
-                "words": review_words(each.form),
+                "words": inbox_words.review_words(each.form),
                 "marks": [shown_mark(mark, text) for mark in each.form.marks],
             }
             for each in desk.others
@@ -303,13 +291,12 @@ def _rules(text: CaseText) -> list[dict[str, Any]]:
 
 
 def compared_words(mine: Review, evidence: Evidence) -> str:
-    """Whether the AI's label is the same."""
     label = engine_label(evidence)
     if label is None:
         return "The AI gave no label."
     if label.value == mine.form.label.value:
         return "✓ You and the AI agree."
-    return f"You: {LABEL_WORDS[mine.form.label].lower()} · AI: {label}"
+    return f"You: {inbox_words.LABEL_WORDS[mine.form.label].lower()} · AI: {label}"
 
 
 def _last(last: Desk | None) -> dict[str, Any] | None:
@@ -318,8 +305,8 @@ def _last(last: Desk | None) -> dict[str, Any] | None:
     return {
         "case": last.case_id,
         "review": last.mine.id,
-        "name": list_name(last.text.external_id if last.text else "", last.case_id),
-        "words": review_words(last.mine.form),
+        "name": inbox_words.list_name(last.text.external_id if last.text else "", last.case_id),
+        "words": inbox_words.review_words(last.mine.form),
         "at": _ms(last.mine.at),
         "until": _ms(last.mine.at + TIME_TO_TAKE_BACK),
     }

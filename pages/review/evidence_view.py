@@ -4,18 +4,7 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from pages.ui.engine_view import (
-    NodeView,
-    State,
-    badge_html,
-    bands_fold_html,
-    bars_html,
-    distribution_words,
-    evidence_sentence,
-    legend_html,
-    node_view,
-    way_html,
-)
+from pages.ui import engine_view
 from pages.ui.format import money
 from pages.ui.html import macros
 from pages.ui.labels import FLAG_WORDS, OUTCOME_WORDS, REASON_WORDS
@@ -61,7 +50,7 @@ def evidence_html(evidence: Evidence, *, opened: bool = False) -> str:
         macros("evidence").runs(
             [_run(run, nodes.get(run.node), full=opened) for run in evidence.runs],
             [node.title for node in nodes.values() if node.name not in asked],
-            legend_html(sampled, read_off=any(run.distribution for run in evidence.runs)),
+            engine_view.legend_html(sampled, read_off=any(run.distribution for run in evidence.runs)),
         )
     )
 
@@ -72,11 +61,10 @@ def trail_html(evidence: Evidence) -> str:
     if pipeline is None or not evidence.runs:
         return ""
     draws = {f"{run.node}/{run.variant}": run.draws or run.distribution or "" for run in evidence.runs}
-    return way_html(pipeline, draws, ended=True, outcome=evidence.outcome)
+    return engine_view.way_html(pipeline, draws, ended=True, outcome=evidence.outcome)
 
 
 def outcome_words(evidence: Evidence) -> str:
-    """What the engine did with the case, in one sentence."""
     if evidence.outcome is None or evidence.reason is None:
         return "No AI decision."  # nor is it ever where its batch was cancelled
     pipeline = pipeline_of(evidence)
@@ -86,7 +74,7 @@ def outcome_words(evidence: Evidence) -> str:
     decided = next((run for run in evidence.runs if (run.node, run.variant) == (evidence.node, MAIN)), None)
     label = engine_label(evidence)
     if label is not None and decided is not None and evidence.reason == Reason.IDENTIFIED:
-        return f"{outcome}. {at}{evidence_sentence(decided.codes, label)}"
+        return f"{outcome}. {at}{engine_view.evidence_sentence(decided.codes, label)}"
     reason = REASON_WORDS[Reason(evidence.reason)] if evidence.reason in set(Reason) else evidence.reason
     said = f" Its answers: {answers_words(decided)}." if decided is not None and decided.draws else ""
     return f"{outcome}. {at}{reason}.{said}"
@@ -115,7 +103,7 @@ def _run(run: NodeEvidence, node: NodeConfig | None, *, full: bool) -> dict[str,
     answers = [f"Answers: {answers_words(run)}."] if run.draws else []
     told = read_distribution(run.distribution or "")
     if told is not None and run.draws:
-        words = distribution_words(told)
+        words = engine_view.distribution_words(told)
         answers.insert(0, f"{words[0].upper()}{words[1:]}, more than is accepted: answers were sampled instead.")
     shown: dict[str, object] = {
         "title": run.node,
@@ -125,36 +113,34 @@ def _run(run: NodeEvidence, node: NodeConfig | None, *, full: bool) -> dict[str,
     }
     if node is None:
         return shown | dict.fromkeys(("badge", "calls", "question", "bars", "bands"), "")
-    view = node_view(node, run.codes, ended=True, title=_title(run, node))
+    view = engine_view.node_view(
+        node, run.codes, ended=True, title=None if run.variant == MAIN else f"{node.title}, second wording"
+    )
     return shown | {
         "title": view.title,
-        "badge": badge_html(view),
+        "badge": engine_view.badge_html(view),
         "calls": f"{count_of(run.calls, 'call')} · {money(run.cost_usd)}",
         "question": node.question if full else "",
-        "bars": bars_html(view.compared, view.rule),
+        "bars": engine_view.bars_html(view.compared, view.rule),
         "sentences": [stopped_words(view), *answers],
-        "bands": bands_fold_html(view.rule, run.draws),
+        "bands": engine_view.bands_fold_html(view.rule, run.draws),
     }
 
 
-def _title(run: NodeEvidence, node: NodeConfig) -> str:
-    return node.title if run.variant == MAIN else f"{node.title}, second wording"
-
-
-def stopped_words(view: NodeView) -> str:
+def stopped_words(view: engine_view.NodeView) -> str:
     """Why the node stopped, in words that claim no more than its rule does."""
-    if view.state is State.NO_ANSWER:
+    if view.state is engine_view.State.NO_ANSWER:
         return f"{unusable_sentence(decode_draws(view.codes))}: that is no answer, and says nothing about the text."
     if view.label is not None:
-        return evidence_sentence(view.codes, view.label)
+        return engine_view.evidence_sentence(view.codes, view.label)
     if view.distribution is not None:
-        words = distribution_words(view.distribution)
+        words = engine_view.distribution_words(view.distribution)
         return f"{words[0].upper()}{words[1:]}: no label leads by more than that, so this agent gives no label."
     counts = ", ".join(f"{view.codes.count(code)} {DRAW_WORDS[code]}" for code in DRAW_WORDS if code in view.codes)
-    limit, asked = f"its {view.budget}-answer limit", count_of(len(view.codes), "answer")
+    limit, asked = f"its {view.rule.budget}-answer limit", count_of(len(view.codes), "answer")
     why = {
-        State.EXHAUSTED: f"No label won within {limit}",
-        State.FUTILITY: f"After {asked} no label could win within {limit} any more",
+        engine_view.State.EXHAUSTED: f"No label won within {limit}",
+        engine_view.State.FUTILITY: f"After {asked} no label could win within {limit} any more",
     }.get(view.state, "It was stopped before one label won")
     return f"{why}: {counts}. So this agent gives no label."
 

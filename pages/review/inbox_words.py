@@ -9,21 +9,7 @@ from typing import Any, Final
 
 from pages.ui.format import duration, local_time
 from pages.ui.labels import DISPOSITION_WORDS, error_words
-from screening.review.review_form import (
-    LONGEST_NOTE,
-    MOST_MARKS,
-    Behaviour,
-    Disposition,
-    Intent,
-    Means,
-    Plan,
-    ProtectiveFactor,
-    ReasonCode,
-    ReviewForm,
-    ReviewLabel,
-    Subject,
-    Timeframe,
-)
+from screening.review import review_form
 from screening.review.triage import Priority
 from screening.text.display import visible
 from screening.words import count_of
@@ -32,16 +18,16 @@ from storage.review.inbox import Place, Standing
 from storage.review.queue import MOST_COUNTED, Counts, State
 from storage.settings_store import SiteSettings
 
-DEFINITIONS: Final[Mapping[ReviewLabel, str]] = {
-    ReviewLabel.SAFE: (
+DEFINITIONS: Final[Mapping[review_form.ReviewLabel, str]] = {
+    review_form.ReviewLabel.SAFE: (
         "Nothing in the text points to self-harm: no wish to be dead, no thought, intent, plan, preparation, attempt "
         "or self-injury, in the writer or in somebody the text is about."
     ),
-    ReviewLabel.UNSAFE: (
+    review_form.ReviewLabel.UNSAFE: (
         "Any wish to be dead, thought of suicide, intent, plan, preparation, attempt or self-injury, open or coded, in "
         "the writer or in somebody the text is about; also encouragement or instruction to it."
     ),
-    ReviewLabel.INSUFFICIENT_INFORMATION: (
+    review_form.ReviewLabel.INSUFFICIENT_INFORMATION: (
         "Cannot be determined from this text: too short, an unfamiliar language, missing context, or two meanings that "
         "fit equally well. Never counts as safe."
     ),
@@ -83,10 +69,10 @@ STATE_WORDS: Mapping[State, str] = {
     State.SKIPPED: "skipped",
 }
 
-LABEL_WORDS: Mapping[ReviewLabel, str] = {
-    ReviewLabel.SAFE: "Safe",
-    ReviewLabel.UNSAFE: "Unsafe",
-    ReviewLabel.INSUFFICIENT_INFORMATION: "Insufficient information",
+LABEL_WORDS: Mapping[review_form.ReviewLabel, str] = {
+    review_form.ReviewLabel.SAFE: "Safe",
+    review_form.ReviewLabel.UNSAFE: "Unsafe",
+    review_form.ReviewLabel.INSUFFICIENT_INFORMATION: "Insufficient information",
 }
 
 CERTAINTY_WORDS: Mapping[int, str] = {1: "Guess", 2: "Low", 3: "Moderate", 4: "High", 5: "Certain"}
@@ -97,9 +83,9 @@ HOW_CERTAIN = {
 """The same inside a sentence."""
 
 FOR_WORDS: Mapping[For, str] = {
-    For.CONTACT_NOW: DISPOSITION_WORDS[Disposition.CONTACT_NOW],
-    For.CARE_TEAM: DISPOSITION_WORDS[Disposition.CARE_TEAM],
-    For.PROTECTIVE_SERVICES: DISPOSITION_WORDS[Disposition.PROTECTIVE_SERVICES],
+    For.CONTACT_NOW: DISPOSITION_WORDS[review_form.Disposition.CONTACT_NOW],
+    For.CARE_TEAM: DISPOSITION_WORDS[review_form.Disposition.CARE_TEAM],
+    For.PROTECTIVE_SERVICES: DISPOSITION_WORDS[review_form.Disposition.PROTECTIVE_SERVICES],
     For.SECOND_REVIEW: "Second review needed: reviewed by one person so far",
 }
 HOW_WORDS = {How.DONE: "Completed", How.HANDED_ON: "Referred externally"}
@@ -153,7 +139,6 @@ def list_name(external_id: str, case_id: str) -> str:
 
 
 def late_words(late: int) -> str:
-    """How many are late; empty for none."""
     return f"{number_words(late)} overdue" if late else ""
 
 
@@ -195,7 +180,6 @@ def counts_words(counts: Counts) -> str:
 
 
 def _others(counts: Counts) -> Iterator[str]:
-    """The cases that are not free, by what keeps them."""
     for state, words in STATE_WORDS.items():
         if state is not State.FREE and (number := counts.by_state[state]):
             until = {State.HELD: counts.held_until, State.RESERVED: counts.reserved_until}.get(state)
@@ -205,17 +189,9 @@ def _others(counts: Counts) -> Iterator[str]:
 
 
 def waiting_words(counts: Counts) -> str:
-    """What is said on an empty desk."""
-    if not counts.free:
-        return empty_words(counts)
-    return f"{number_words(counts.free)} case{'s' if counts.free != 1 else ''} to review."
-
-
-def empty_words(counts: Counts) -> str:
-    """Why there is nothing to give."""
-    if not counts.open:
-        return "No cases to review."
-    return f"No unassigned case for you: {', '.join(_others(counts))}."
+    if counts.free:
+        return f"{number_words(counts.free)} case{'s' if counts.free != 1 else ''} to review."
+    return f"No unassigned case for you: {', '.join(_others(counts))}." if counts.open else "No cases to review."
 
 
 _WORDS = {
@@ -259,7 +235,11 @@ def standing_words(found: Standing, *, draft: bool) -> str:
     return f"{words} {KEPT}" if draft else words
 
 
-LABEL_KEYS = {ReviewLabel.SAFE: "1", ReviewLabel.UNSAFE: "2", ReviewLabel.INSUFFICIENT_INFORMATION: "3"}
+LABEL_KEYS = {
+    review_form.ReviewLabel.SAFE: "1",
+    review_form.ReviewLabel.UNSAFE: "2",
+    review_form.ReviewLabel.INSUFFICIENT_INFORMATION: "3",
+}
 CERTAINTY_KEYS = {1: "4", 2: "5", 3: "6", 4: "7", 5: "8"}
 DISPOSITION_KEYS = "QWERTY"
 """By their place on the site's list."""
@@ -272,20 +252,20 @@ LEVELS = {
     5: "5 Thoughts with plan and intent",
 }
 VALUE_WORDS: Mapping[type[StrEnum], Mapping[Any, str]] = {
-    Subject: {
-        Subject.SELF: "the writer",
-        Subject.QUOTATION_OR_FICTION: "quote or fiction",
-        Subject.PROFESSIONAL: "professional context",
+    review_form.Subject: {
+        review_form.Subject.SELF: "the writer",
+        review_form.Subject.QUOTATION_OR_FICTION: "quote or fiction",
+        review_form.Subject.PROFESSIONAL: "professional context",
     },
-    Plan: {Plan.VAGUE: "partial", Plan.FULL: "specific"},
-    Means: {Means.AT_HAND: "yes"},
-    Behaviour: {
-        Behaviour.DENIED: "none / denied",
-        Behaviour.SELF_HARM: "self-injury without suicidal intent",
-        Behaviour.PREPARATION: "preparatory acts",
-        Behaviour.ABORTED: "aborted attempt",
-        Behaviour.INTERRUPTED: "interrupted attempt",
-        Behaviour.ATTEMPT: "actual attempt",
+    review_form.Plan: {review_form.Plan.VAGUE: "partial", review_form.Plan.FULL: "specific"},
+    review_form.Means: {review_form.Means.AT_HAND: "yes"},
+    review_form.Behaviour: {
+        review_form.Behaviour.DENIED: "none / denied",
+        review_form.Behaviour.SELF_HARM: "self-injury without suicidal intent",
+        review_form.Behaviour.PREPARATION: "preparatory acts",
+        review_form.Behaviour.ABORTED: "aborted attempt",
+        review_form.Behaviour.INTERRUPTED: "interrupted attempt",
+        review_form.Behaviour.ATTEMPT: "actual attempt",
     },
 }
 KEYS = (
@@ -315,13 +295,12 @@ LIST_KEYS = (("/", "search the list"), ("J K", "down, up in the list"))
 
 
 def words(value: StrEnum) -> str:
-    """A value of the form as it is shown."""
     return VALUE_WORDS.get(type(value), {}).get(value) or value.replace("_", " ")
 
 
 @cache
 def form_offer(
-    dispositions: tuple[Disposition, ...], minutes: tuple[float, float], *, browse: bool
+    dispositions: tuple[review_form.Disposition, ...], minutes: tuple[float, float], *, browse: bool
 ) -> Mapping[str, Any]:
     """Labels, certainties, the site's dispositions and the fields that are not compulsory, as the browser draws them,
     and the keys that act, for who may ``browse`` the list and who may not; put together once.
@@ -333,27 +312,27 @@ def form_offer(
             [each.value, DISPOSITION_WORDS[each], key, follow_up_minutes(each, minutes)]
             for each, key in zip(dispositions, DISPOSITION_KEYS, strict=False)
         ],
-        "labels": [[label.value, LABEL_WORDS[label], LABEL_KEYS[label]] for label in ReviewLabel],
+        "labels": [[label.value, LABEL_WORDS[label], LABEL_KEYS[label]] for label in review_form.ReviewLabel],
         "certainties": [
             [level, CERTAINTY_WORDS[level], key, HOW_CERTAIN[level]] for level, key in CERTAINTY_KEYS.items()
         ],
         "coding": [
-            _one("subject", "About", Subject, none="not chosen"),
+            _one("subject", "About", review_form.Subject, none="not chosen"),
             {
                 "name": "ideation",
                 "title": "Ideation",
                 "values": [[None, "not stated"], *([level, said] for level, said in LEVELS.items())],
             },
-            _one("intent", "Intent", Intent),
-            _one("plan", "Plan", Plan),
-            _one("means", "Access to means", Means),
-            _one("behaviour", "Behavior", Behaviour),
-            _one("timeframe", "Timeframe", Timeframe),
-            _many("protective_factors", "Protective factors", ProtectiveFactor),
+            _one("intent", "Intent", review_form.Intent),
+            _one("plan", "Plan", review_form.Plan),
+            _one("means", "Access to means", review_form.Means),
+            _one("behaviour", "Behavior", review_form.Behaviour),
+            _one("timeframe", "Timeframe", review_form.Timeframe),
+            _many("protective_factors", "Protective factors", review_form.ProtectiveFactor),
         ],
-        "rest": [_many("reason_codes", "Reason for difficulty or error", ReasonCode)],
-        "longest_note": LONGEST_NOTE,
-        "most_marks": MOST_MARKS,
+        "rest": [_many("reason_codes", "Reason for difficulty or error", review_form.ReasonCode)],
+        "longest_note": review_form.LONGEST_NOTE,
+        "most_marks": review_form.MOST_MARKS,
         "keys": [list(each) for each in (*KEYS, *(LIST_KEYS if browse else ()))],
     }
 
@@ -376,14 +355,17 @@ def _many(name: str, title: str, kind: type[StrEnum]) -> dict[str, Any]:
 def guideline(site: SiteSettings) -> dict[str, Any]:
     """What the labels mean, and the site's own text: shown as text, never as markup."""
     return {
-        "labels": [[LABEL_WORDS[label], DEFINITIONS[label]] for label in ReviewLabel],
+        "labels": [[LABEL_WORDS[label], DEFINITIONS[label]] for label in review_form.ReviewLabel],
         "reminders": list(REMINDERS),
         "own": site.guideline,
     }
 
 
-def review_words(form: ReviewForm) -> str:
-    """Label, certainty and what happens next."""
+def review_words(form: review_form.ReviewForm) -> str:
     said = f"{LABEL_WORDS[form.label]} ({HOW_CERTAIN[form.certainty]})"
-    next_step = "" if form.disposition is Disposition.UNDECIDED else f", {DISPOSITION_WORDS[form.disposition].lower()}"
+    next_step = (
+        ""
+        if form.disposition is review_form.Disposition.UNDECIDED
+        else f", {DISPOSITION_WORDS[form.disposition].lower()}"
+    )
     return said + next_step

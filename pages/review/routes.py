@@ -15,21 +15,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from pages.review import inbox_words
 from pages.review.desk import Here, OpenPage, open_pages, see
 from pages.review.desk_acts import Act, handle, is_by_a_person, parse
 from pages.review.desk_view import colleague_names, view
-from pages.review.inbox_words import (
-    PRIORITY_MARKS,
-    PRIORITY_MEANINGS,
-    counts_words,
-    due_words,
-    late_words,
-    list_name,
-    read_words,
-    state_words,
-    waiting_words,
-    why_words,
-)
 from pages.ui import context
 from pages.ui.auth import Unidentified, asks_over
 from pages.ui.format import duration, last_midnight, local_time, seen_from
@@ -76,8 +65,8 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
     read = reports.count_cases_read(db, by.actor, last_midnight(by.now))
     return {
         "at": local_time(by.now, by.now),
-        "words": counts_words(found),
-        "empty": waiting_words(found),
+        "words": inbox_words.counts_words(found),
+        "empty": inbox_words.waiting_words(found),
         "still": standstill_lines(db, by.now),
         "waits": found.open,
         # without those in other hands, reviewed by them, or on hold
@@ -86,8 +75,8 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
         "p0": _p0_words(by.actor, found),
         "newest": None if found.newest_urgent is None else found.newest_urgent.timestamp(),
         "done": read,
-        "read": read_words(read),
-        "late": late_words(sum(found.late_by_priority.values())),
+        "read": inbox_words.read_words(read),
+        "late": inbox_words.late_words(sum(found.late_by_priority.values())),
         "pills": [_pill(found, priority, view.priorities) for priority in Priority],
         **_rows(db, by, view, found),
         **_disputed_cases(db, by, found),
@@ -98,7 +87,7 @@ def _p0_words(actor: Actor, found: Counts) -> str:
     """What is said of a P0 case that has come in; empty while none is free for this person."""
     if found.open_by_priority[Priority.P0] == found.kept_by_priority[Priority.P0]:
         return ""
-    came = f"{PRIORITY_MARKS[Priority.P0]} A P0 case has come in"
+    came = f"{inbox_words.PRIORITY_MARKS[Priority.P0]} A P0 case has come in"
     if not is_allowed(actor, Action.CLAIM_NEXT):
         return f"{came}."
     return f"{came}: take the next case." if found.free_by_priority[Priority.P0] else f"{came}, outside your filter."
@@ -107,10 +96,10 @@ def _p0_words(actor: Actor, found: Counts) -> str:
 def _pill(found: Counts, priority: Priority, chosen: Collection[Priority] | None) -> Mapping[str, Any]:
     return {
         "priority": priority.name,
-        "mark": PRIORITY_MARKS[priority],
-        "meaning": PRIORITY_MEANINGS[priority],
+        "mark": inbox_words.PRIORITY_MARKS[priority],
+        "meaning": inbox_words.PRIORITY_MEANINGS[priority],
         "open": found.open_by_priority[priority],
-        "late": late_words(found.late_by_priority[priority]),
+        "late": inbox_words.late_words(found.late_by_priority[priority]),
         "on": chosen is not None and priority in chosen,
     }
 
@@ -138,15 +127,15 @@ def _rows(db: Database, by: Acting, view: View, found: Counts) -> Mapping[str, A
 def _row(row: Waiting, now: datetime, *, named: bool) -> Mapping[str, Any]:
     return {
         "id": row.case_id,
-        "name": list_name(row.external_id, row.case_id),
+        "name": inbox_words.list_name(row.external_id, row.case_id),
         "priority": row.priority.name,
-        "mark": PRIORITY_MARKS[row.priority],
-        "meaning": PRIORITY_MEANINGS[row.priority],
-        "left": due_words(row.due_at, now),
+        "mark": inbox_words.PRIORITY_MARKS[row.priority],
+        "meaning": inbox_words.PRIORITY_MEANINGS[row.priority],
+        "left": inbox_words.due_words(row.due_at, now),
         "late": row.due_at <= now,
-        "why": why_words(row.why),
+        "why": inbox_words.why_words(row.why),
         "age": f"{duration(now - row.entered_at, least=60)} in queue",
-        "state": state_words(row.state),
+        "state": inbox_words.state_words(row.state),
         "mine": row.state is State.MINE,
         "free": named and row.state in _TAKEABLE,
     }
@@ -160,9 +149,9 @@ def _disputed_cases(db: Database, by: Acting, found: Counts) -> Mapping[str, Any
         "disputed": [
             {
                 "href": f"/case?case={each.case_id}",
-                "name": list_name(each.external_id, each.case_id),
+                "name": inbox_words.list_name(each.external_id, each.case_id),
                 "priority": Priority(each.priority).name,
-                "left": due_words(each.due_at, by.now),
+                "left": inbox_words.due_words(each.due_at, by.now),
                 "mine": bool(each.read_by_me),
             }
             for each in disagreements(db, by.actor, limit=5)

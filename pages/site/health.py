@@ -2,7 +2,7 @@
 
 import hmac
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
@@ -95,80 +95,71 @@ class _SiteCollector(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric of the site."""
         now = system_clock()
         found = figures(context.database(), now)
-        yield from _inbox(found, now.timestamp())
-        yield from _work(found)
-        yield from _processes(found, now.timestamp())
+        yield from _metrics_of(found, now.timestamp())
 
 
 def registry() -> CollectorRegistry:
-    """A registry of the site's numbers alone."""
     made = CollectorRegistry(auto_describe=False)
     made.register(_SiteCollector())
     return made
 
 
-def _inbox(found: Mapping[str, Any], now: float) -> Iterator[Metric]:
+def _metrics_of(found: Mapping[str, Any], now: float) -> Iterator[Metric]:
+    looks = found["first_looks"]
     for name, said, values in (
-        ("inbox_open", "Open cases of the inbox", found["open"]),
-        ("inbox_overdue", "Open cases whose target has passed", found["overdue"]),
+        ("inbox_open", "Open cases of the inbox", {one: found["open"].get(one, 0) for one in Priority}),
+        (
+            "inbox_overdue",
+            "Open cases whose target has passed",
+            {one: found["overdue"].get(one, 0) for one in Priority},
+        ),
+        (
+            "inbox_oldest_due_seconds",
+            "Seconds since the earliest deadline of an open case",
+            {one: now - due.timestamp() for one, due in found["oldest_due"].items()},
+        ),
+        (
+            "first_look_median_seconds",
+            "Median wait for the first look, cases of the last day",
+            {one.priority: one.median.total_seconds() for one in looks if one.median is not None},
+        ),
+        (
+            "first_look_p90_seconds",
+            "90 % of them waited at most so long",
+            {one.priority: one.p90.total_seconds() for one in looks if one.p90 is not None},
+        ),
+        ("first_looks", "How many those are", {one.priority: one.looked_at for one in looks}),
     ):
-        yield _by_priority(name, said, {priority: values.get(priority, 0) for priority in Priority})
-    late = {priority: now - due.timestamp() for priority, due in found["oldest_due"].items()}
-    yield _by_priority("inbox_oldest_due_seconds", "Seconds since the earliest deadline of an open case", late)
-    looks = {one.priority: one for one in found["first_looks"]}
-    medians = {priority: one.median.total_seconds() for priority, one in looks.items() if one.median is not None}
-    slow = {priority: one.p90.total_seconds() for priority, one in looks.items() if one.p90 is not None}
-    yield _by_priority("first_look_median_seconds", "Median wait for the first look, cases of the last day", medians)
-    yield _by_priority("first_look_p90_seconds", "90 % of them waited at most so long", slow)
-    yield _by_priority(
-        "first_looks", "How many those are", {priority: one.looked_at for priority, one in looks.items()}
-    )
-
-
-def _by_priority(name: str, said: str, values: dict[Priority, float] | dict[Priority, int]) -> Metric:
-    made = GaugeMetricFamily(f"second_look_{name}", said, labels=["priority"])
-    for priority, value in sorted(values.items()):
-        made.add_metric([priority.name], value)
-    return made
-
-
-def _work(found: Mapping[str, Any]) -> Iterator[Metric]:
-    for name, said, value in (
-        ("cases_waiting", "Cases that wait for a worker", found["waiting"]),
-        ("cases_parked", "Cases that failed and wait for a retry", found["parked"]),
+        yield _gauge(name, said, ["priority"], [(one.name, value) for one, value in sorted(values.items())])
+    yield _gauge("cases_waiting", "Cases that wait for a worker", [], [(found["waiting"],)])
+    yield _gauge("cases_parked", "Cases that failed and wait for a retry", [], [(found["parked"],)])
+    for name, said in (
+        ("calls", "Calls whose draws count"),
+        ("lost_calls", "Calls whose draws do not count"),
+        ("unpriced_calls", "Calls without a known price"),
+        ("cost_usd", "Cost of the calls with a known price"),
     ):
-        yield GaugeMetricFamily(f"second_look_{name}", said, value=value)
-    for name, said, total in (
-        ("calls", "Calls whose draws count", found["calls"]),
-        ("lost_calls", "Calls whose draws do not count", found["lost_calls"]),
-        ("unpriced_calls", "Calls without a known price", found["unpriced_calls"]),
-        ("cost_usd", "Cost of the calls with a known price", found["cost_usd"]),
-    ):
-        yield CounterMetricFamily(f"second_look_{name}", said, value=total)
+        yield CounterMetricFamily(f"second_look_{name}", said, value=found[name])
     errors = CounterMetricFamily("second_look_case_errors", "Errors of cases", labels=["kind"])
     for kind, count in sorted(found["errors"].items()):
         errors.add_metric([kind], count)
     yield errors
+    all_of_them = found["processes"]
+    alive = [(kind, sum(one.alive and one.kind == kind for one in all_of_them)) for kind in ("worker", "app")]
+    yield _gauge("processes_alive", "Processes that live", ["kind"], alive)
+    ages = [(one.kind, one.name, now - one.seen_at.timestamp()) for one in all_of_them]
+    yield _gauge("heartbeat_age_seconds", "Since a process last said that it lives", ["kind", "process"], ages)
+    yield _gauge("fault", "1 while the fault lasts", ["fault"], [(one.value, one in found["faults"]) for one in Fault])
 
 
-def _processes(found: Mapping[str, Any], now: float) -> Iterator[Metric]:
-    alive = GaugeMetricFamily("second_look_processes_alive", "Processes that live", labels=["kind"])
-    for kind in ("worker", "app"):
-        alive.add_metric([kind], sum(one.alive and one.kind == kind for one in found["processes"]))
-    yield alive
-    beat = GaugeMetricFamily(
-        "second_look_heartbeat_age_seconds", "Since a process last said that it lives", labels=["kind", "process"]
-    )
-    for one in found["processes"]:
-        beat.add_metric([one.kind, one.name], now - one.seen_at.timestamp())
-    yield beat
-    lasting = GaugeMetricFamily("second_look_fault", "1 while the fault lasts", labels=["fault"])
-    for fault in Fault:
-        lasting.add_metric([fault.value], fault in found["faults"])
-    yield lasting
+def _gauge(name: str, said: str, labels: list[str], rows: Iterable[tuple[Any, ...]]) -> Metric:
+    """A row for each: the values of its labels, and the number."""
+    made = GaugeMetricFamily(f"second_look_{name}", said, labels=labels)
+    for *of, value in rows:
+        made.add_metric(of, value)
+    return made
 
 
 ROUTES = [Route(HEALTH, _healthz), Route(READY, _readyz), Route(METRICS, _metrics)]
@@ -176,7 +167,6 @@ ROUTES = [Route(HEALTH, _healthz), Route(READY, _readyz), Route(METRICS, _metric
 
 @cache
 def notifier() -> Notifier:
-    """The notifier of this process."""
     return Notifier(
         db=context.database(),
         settings=context.settings(),

@@ -38,7 +38,6 @@ FAULT_WORDS = {
 
 
 def notifications_panel(db: Database, person: Actor) -> None:
-    """The recipients, each with its state and a test, and the form for a new one."""
     st.caption(
         "A message holds a priority, a number and a link: never a text, a label, or the id of a case or a person. "
         "Only those listed here are told anything."
@@ -158,7 +157,6 @@ SCOPE_WORDS = {
 
 
 def programs_panel(db: Database, person: Actor) -> None:
-    """All programs, and the form for a new one."""
     st.caption(
         "API clients send texts to /api/v1 with their token (served by the command api: docs/api.md). They receive a "
         "label once the case is final, and nothing of it while clinicians still have to review the case."

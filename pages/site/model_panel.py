@@ -133,7 +133,6 @@ def first_preflight() -> Preflight:
 
 
 def answer_panel(person: Actor) -> None:
-    """Whether the model answers under these settings."""
     if context.settings().simulated:
         st.info("Demo mode: no AI model is connected.", icon=":material/science:")
         return

@@ -15,19 +15,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pages.ui import context
+from pages.ui import context, http
 from pages.ui.html import Link, links_html
-from pages.ui.http import (
-    REFUSED,
-    SIGN_IN_AGAIN,
-    SIGNED_IN_COOKIE,
-    has_session_cookie,
-    of_pages,
-    of_strangers,
-    own_page,
-    signed_in_claims,
-    until,
-)
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
@@ -114,7 +103,7 @@ def poll_session(tick: Callable[_P, None]) -> Callable[_P, None]:
 
 def browser_of(cookies: Mapping[str, str]) -> str:
     """Which sign-in a browser carries; empty without one. A large cookie comes in several parts."""
-    return "".join(value for name, value in sorted(cookies.items()) if name.startswith(SIGNED_IN_COOKIE))
+    return "".join(value for name, value in sorted(cookies.items()) if name.startswith(http.SIGNED_IN_COOKIE))
 
 
 def check_session(*, active: bool) -> None:
@@ -172,7 +161,7 @@ def gate() -> None:
 def again_html(address: str, query: Mapping[str, str]) -> str:
     """The link that leads through a new sign-in back to this page and its query."""
     where = (urlsplit(address).path or "/") + (f"?{urlencode(query)}" if query else "")
-    target = f"{SIGN_IN_AGAIN}?next={quote(where, safe='')}"
+    target = f"{http.SIGN_IN_AGAIN}?next={quote(where, safe='')}"
     return links_html([Link("Sign in again", target)])
 
 
@@ -187,7 +176,7 @@ def without_role(person: Actor) -> None:
 
 
 SIGN_OUT, LOGOUT = "/sign-out", "/auth/logout"
-FORGETTING = (LOGOUT, SIGN_IN_AGAIN)
+FORGETTING = (LOGOUT, http.SIGN_IN_AGAIN)
 """Addresses that forget the cookie: Streamlit's, and ours for a session that ended by itself."""
 
 
@@ -202,7 +191,7 @@ def asks_over(scope: Scope, *, active: bool) -> tuple[Actor, Callable[[], Actor]
 
 
 def _sign_in_over(scope: Scope) -> SignIn:
-    return sign_in_of(json.loads(signed_in_claims(scope) or b"{}"))
+    return sign_in_of(json.loads(http.signed_in_claims(scope) or b"{}"))
 
 
 def session_is_valid(scope: Scope) -> bool:
@@ -219,7 +208,7 @@ async def _sign_out(request: Request) -> Response:
     not by a redirect: the policy lets a form's answer lead to no other host, and the institution is one. A page without
     referrer posts its form with the Origin null, and says in another header where it is from.
     """
-    if request.headers.get("sec-fetch-site") != "same-origin" and not own_page(request.scope):
+    if request.headers.get("sec-fetch-site") != "same-origin" and not http.own_page(request.scope):
         return PlainTextResponse("Signing out is for pages of this site.", status_code=403)
     try:
         who = _sign_in_over(request.scope)
@@ -240,11 +229,11 @@ ARRIVES_WITHIN_S = 600.0
 def upload_refusal(scope: Scope, *, sign_in: bool) -> Response | None:
     """The answer to whoever may send no file, as the accounts have them now; None for everybody else."""
     status, why = 401, "Your session has ended: sign in again."
-    if not own_page(scope):
+    if not http.own_page(scope):
         status, why = 403, "Files are sent from this site's own pages."
     elif not sign_in:
         return None
-    elif not has_session_cookie(scope):
+    elif not http.has_session_cookie(scope):
         why = "Sign in first."
     else:
         with suppress(SessionEnded, Unidentified, ValueError):
@@ -293,16 +282,16 @@ class Guard:
             await self._app(scope, receive, send)
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not own_page(scope):
-            await _close(receive, send, REFUSED)
-        elif not self._sign_in or has_session_cookie(scope):
-            await self._app(scope, of_pages(receive), send)
+        if not http.own_page(scope):
+            await _close(receive, send, http.REFUSED)
+        elif not self._sign_in or http.has_session_cookie(scope):
+            await self._app(scope, http.of_pages(receive), send)
         elif self._strangers >= MOST_STRANGERS:
             await _close(receive, send, BUSY)
         else:
             self._strangers += 1
             try:
-                await self._app(scope, of_strangers(of_pages(receive)), send)
+                await self._app(scope, http.of_strangers(http.of_pages(receive)), send)
             finally:
                 self._strangers -= 1
 
@@ -311,7 +300,7 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, send)
         else:
-            await self._app(scope, until(ARRIVES_WITHIN_S, receive, {"type": "http.disconnect"}), send)
+            await self._app(scope, http.until(ARRIVES_WITHIN_S, receive, {"type": "http.disconnect"}), send)
 
 
 async def _close(receive: Receive, send: Send, code: int) -> None:

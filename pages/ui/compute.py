@@ -15,7 +15,7 @@ AT_ONCE = 10_000
 """The most cases for which the server's own process computes: a few tenths of a second at most."""
 REVIEW = 5
 """How many cases take as long to count as one review."""
-MOST_KEPT = 64
+MOST_KEPT = 128
 LOOK_S, TELL_EVERY_S = 0.25, 1.0
 """How long `compute_meanwhile` waits for the result, and after how many seconds, again and again, a waiting page says
 what is being done. Shorter computations say nothing: the page below would jump down and up again.
@@ -33,11 +33,6 @@ def _cache() -> Cache[Any]:
 
 
 @singleton
-def _numbers() -> Cache[Any]:
-    return Cache(MOST_KEPT)
-
-
-@singleton
 def _begun() -> Cache[Computation]:
     """Computations beside the server that no page waited for."""
     return Cache(MOST_KEPT)
@@ -50,31 +45,23 @@ def compute(
     everything that the value depends on. For few ``cases`` it is computed here; else the page waits and says what is
     being done, or why it failed.
     """
-    found: T = _compute(_cache(), function, args, standing, cases)
-    return found
-
-
-def compute_numbers(function: Callable[[*Ts], T], *args: *Ts) -> T:
-    """``function(*args)``, which needs no data, beside the server. A slider asks for many values: they have a cache of
-    their own, so that they do not push out what took long to compute from data.
-    """
-    found: T = _compute(_numbers(), without_database, (function, *args), None, AT_ONCE + 1)
-    return found
-
-
-def _compute(
-    kept: Cache[Any], function: Callable[..., Any], args: tuple[Any, ...], standing: Hashable, cases: int
-) -> Any:
     key: Hashable = (function, args, standing)
-    found = kept.get(key)
+    found: T | None = _cache().get(key)
     if found is not None:
         return found
     if cases <= AT_ONCE:
         with st.spinner("Computing…"):
             found = function(context.database(), *args)
     else:
-        found = _wait_for(_begin(function, *args, standing=standing))
-    kept.put(key, found)
+        made: T = _wait_for(_begin(function, *args, standing=standing))
+        found = made
+    _cache().put(key, found)
+    return found
+
+
+def compute_numbers(function: Callable[[*Ts], T], *args: *Ts) -> T:
+    """``function(*args)``, which needs no data, beside the server."""
+    found: T = compute(without_database, function, *args)
     return found
 
 

@@ -48,7 +48,6 @@ class singleton(Generic[T]):
         return self._made[0]
 
     def forget(self) -> None:
-        """Forget the value: the next call makes a new one."""
         with self._lock:
             self._made.clear()
 
@@ -90,7 +89,6 @@ def database() -> Database:
 
 
 def now() -> datetime:
-    """This moment, aware, in UTC."""
     return datetime.now(UTC)
 
 

@@ -27,15 +27,7 @@ from pages.ui.context import singleton
 from pages.ui.html import Link, links_html
 from pages.ui.http import FILES
 from pages.ui.labels import literal
-from screening.datasets.export import (
-    Kind,
-    csv_lines,
-    json_array_lines,
-    jsonl_lines,
-    label_studio_task,
-    parquet_parts,
-    rejected_csv,
-)
+from screening.datasets import export as datasets
 from screening.labels import Label
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, Forbidden, is_allowed
@@ -95,7 +87,6 @@ class Offers:
 
 @singleton
 def offers() -> Offers:
-    """The one of this process."""
     return Offers(MOST_OFFERS)
 
 
@@ -253,7 +244,7 @@ class Dataset:
     nested as in JSON, of what storage gives; ``task`` gives fields, annotations by reviewer and prediction of its task.
     """
 
-    columns: Mapping[str, Kind]
+    columns: Mapping[str, datasets.Kind]
     row: Callable[[Any], dict[str, Any]]
     task: Callable[[Any], tuple[Sequence[str], Mapping[str, str], str | None]]
     not_in_csv: frozenset[str] = frozenset()
@@ -265,20 +256,20 @@ def export(kind: Dataset, content: Iterable[Any], form: str) -> Parts:
     JSON lines hold everything as it is.
     """
     if form == "label-studio":
-        return json_array_lines(_task(kind, one) for one in content)
+        return datasets.json_array_lines(_task(kind, one) for one in content)
     rows = map(kind.row, content)
     if form == "jsonl":
-        return jsonl_lines(rows)
+        return datasets.jsonl_lines(rows)
     names = [name for name in kind.columns if form != "csv" or name not in kind.not_in_csv]
     flat = ({name: _flat(name, row[name]) for name in names} for row in rows)
     if form == "csv":
-        return csv_lines(names, (list(row.values()) for row in flat))
-    return parquet_parts(kind.columns, flat)
+        return datasets.csv_lines(names, (list(row.values()) for row in flat))
+    return datasets.parquet_parts(kind.columns, flat)
 
 
 def _task(kind: Dataset, one: Any) -> dict[str, object]:
     row, (names, labels, predicted) = kind.row(one), kind.task(one)
-    return label_studio_task(one.row, {name: row[name] for name in names}, labels, predicted)
+    return datasets.label_studio_task(one.row, {name: row[name] for name in names}, labels, predicted)
 
 
 def _flat(name: str, value: Any) -> Any:
@@ -288,7 +279,6 @@ def _flat(name: str, value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it."""
     match value:
         case datetime():
             return value.isoformat()
@@ -301,7 +291,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _columns(names: str, **others: Kind) -> dict[str, Kind]:
+def _columns(names: str, **others: datasets.Kind) -> dict[str, datasets.Kind]:
     return {name: others.get(name, "text") for name in names.split()}
 
 
@@ -356,15 +346,17 @@ def export_reviews(table: ReviewTable, form: str) -> Parts:
     if form == "csv":
         head = ["case_id", "id", *table.reviewers, "at_random"]
         lines = zip(table.case_ids, table.external_ids, table.labels, table.at_random, strict=True)
-        return csv_lines(head, ([case_id, own, *said, str(chosen).lower()] for case_id, own, said, chosen in lines))
+        return datasets.csv_lines(
+            head, ([case_id, own, *said, str(chosen).lower()] for case_id, own, said, chosen in lines)
+        )
     rows = _reviews(table)
     if form == "jsonl":
-        return jsonl_lines(named | {"reviews": said} for named, said in rows)
+        return datasets.jsonl_lines(named | {"reviews": said} for named, said in rows)
     if form == "parquet":
         flat = (named | {"reviewer": reviewer} | one for named, said in rows for reviewer, one in said.items())
-        return parquet_parts(REVIEWS | {"at_random": "bool"}, flat)
-    return json_array_lines(
-        label_studio_task(number, named, {reviewer: one["label"] for reviewer, one in said.items()}, None)
+        return datasets.parquet_parts(REVIEWS | {"at_random": "bool"}, flat)
+    return datasets.json_array_lines(
+        datasets.label_studio_task(number, named, {reviewer: one["label"] for reviewer, one in said.items()}, None)
         for number, (named, said) in enumerate(rows, start=1)
     )
 
@@ -413,7 +405,6 @@ def corrected_label_files(batch_id: str, with_text: bool = True, *, as_of: int |
 
 
 def review_files(batch_id: str | None) -> list[StreamedFile]:
-    """The files of one batch's blinded first reviews, of all with None."""
     key = context.settings().pseudonym_secret
     return _offered(
         "Reviews",
@@ -433,7 +424,7 @@ def batch_files(person: Actor, one: BatchSummary) -> None:
                     label="Rejected rows",
                     name="rejected.csv",
                     media_type=CSV,
-                    lines=lambda who: rejected_csv(export_rejected(db, who.at(context.now()), one.id)),
+                    lines=lambda who: datasets.rejected_csv(export_rejected(db, who.at(context.now()), one.id)),
                 )
             )
     if may_export := is_allowed(person, Action.EXPORT):

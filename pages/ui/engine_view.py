@@ -31,17 +31,17 @@ TRACE_POINTS = 24
 
 
 class State(StrEnum):
-    """What a node is doing, as its badge says it."""
+    """What a node is doing, as its badge says it: a mark and words."""
 
-    WAITING = "Waiting"
-    SAMPLING = "Sampling"
-    IDENTIFIED = "Answered"
-    EXHAUSTED = "No decision: answers too mixed, limit reached"
-    FUTILITY = "No decision: answers too mixed"
-    NOT_ASKED = "Not asked"
-    NO_ANSWER = "No usable answer"
-    TOO_CLOSE = "No decision: too close to tell"
-    STOPPED = "Stopped"
+    WAITING = "○ Waiting"
+    SAMPLING = "● Sampling"
+    IDENTIFIED = "✓ Answered"
+    EXHAUSTED = "◇ No decision: answers too mixed, limit reached"
+    FUTILITY = "◇ No decision: answers too mixed"
+    NOT_ASKED = "– Not asked"
+    NO_ANSWER = "! No usable answer"
+    TOO_CLOSE = "◇ No decision: too close to tell"
+    STOPPED = "■ Stopped"
 
 
 ABSTAINED = frozenset({State.EXHAUSTED, State.FUTILITY, State.TOO_CLOSE})
@@ -71,13 +71,7 @@ class NodeView:
 
     @property
     def calls(self) -> int:
-        """Calls so far."""
         return 1 if self.distribution else len(self.codes)
-
-    @property
-    def budget(self) -> int:
-        """Most draws of the node."""
-        return self.rule.budget
 
 
 def node_views(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: bool) -> tuple[NodeView, ...]:
@@ -317,7 +311,6 @@ def bands_fold_html(rule: StoppingRule, codes: str) -> str:
 
 
 def bands_sentence(rule: StoppingRule) -> str:
-    """How the bands relate to the decision."""
     if isinstance(rule, Pairwise):
         return (
             "The rule does not decide by these bands but by the evidence above, which compares two labels at a time "
@@ -353,21 +346,7 @@ def _panel(label: Label, kept: Sequence[tuple[int, tuple[Arm, ...]]], out: int |
 
 
 def _down(share: float | None) -> float:
-    """Percent from the top."""
     return 100 * (1 - min(1.0, max(0.0, share or 0.0)))
-
-
-_ICONS = {
-    State.WAITING: "○",
-    State.SAMPLING: "●",
-    State.IDENTIFIED: "✓",
-    State.EXHAUSTED: "◇",
-    State.FUTILITY: "◇",
-    State.TOO_CLOSE: "◇",
-    State.NO_ANSWER: "!",
-    State.NOT_ASKED: "–",
-    State.STOPPED: "■",
-}
 
 
 def live_html(views: Sequence[NodeView], *, ended: bool) -> str:
@@ -384,7 +363,7 @@ def live_html(views: Sequence[NodeView], *, ended: bool) -> str:
             "bands": bands_fold_html(view.rule, view.codes)
             if ended and view.compared and view.distribution is None
             else "",
-            "drawn": f"{view.calls} of at most {view.budget} answers",
+            "drawn": f"{view.calls} of at most {view.rule.budget} answers",
         }
         for view in views
     ]
@@ -393,9 +372,9 @@ def live_html(views: Sequence[NodeView], *, ended: bool) -> str:
 
 def badge_html(view: NodeView) -> str:
     """The node's state in words with its mark; colour only repeats it."""
-    words = f"Answered: {view.label}" if view.state is State.IDENTIFIED else view.state.value
+    words = f"{view.state}: {view.label}" if view.state is State.IDENTIFIED else view.state.value
     color = "escalate" if view.state in ABSTAINED else "open" if view.state is State.SAMPLING else "quiet"
-    badge: str = macros("cards").badge(view.label or color, f"{_ICONS[view.state]} {words}")
+    badge: str = macros("cards").badge(view.label or color, words)
     return badge
 
 
@@ -526,9 +505,9 @@ def way_html(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: bool,
             said = "no usable answer" if view.state is State.NO_ANSWER else way
             words[node.name], states[node.name] = f"{said} · {count_of(view.calls, 'call')}", "done"
         elif view.state is State.SAMPLING:
-            words[node.name], states[node.name] = f"{view.calls} of ≤ {view.budget} calls", "asked"
+            words[node.name], states[node.name] = f"{view.calls} of ≤ {view.rule.budget} calls", "asked"
         else:
-            words[node.name] = {State.WAITING: "not started"}.get(view.state, view.state.value.lower())
+            words[node.name] = {State.WAITING: "not started"}.get(view.state, view.state.value[2:].lower())
             states[node.name] = "passed" if view.state is State.NOT_ASKED else "idle"
         if way is not None:
             taken.append((node.name, way))

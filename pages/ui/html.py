@@ -1,11 +1,20 @@
-"""The HTML that pages make themselves, from Jinja2 templates that escape every value: agents, texts, links, reports."""
+"""The HTML that pages make themselves, from Jinja2 templates that escape every value: links, agents, reports; and texts
+as they came: inert, hidden characters marked, flagged phrases named, conversations as threads.
+"""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from screening.text.conversation import SENT, PlacedTurn, Question, Role, Thread
+from screening.text.display import shown_offset, visible
+from screening.text.risk_statements import RiskStatement, StatementKind, risk_statements
 
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -36,5 +45,170 @@ class Link(NamedTuple):
 
 
 def links_html(links: Iterable[Link]) -> str:
-    """A row of links."""
     return str(macros("links").row(links))
+
+
+_OF_WHAT = {
+    StatementKind.WISH: "a wish to be dead",
+    StatementKind.INTENT: "suicidal intent",
+    StatementKind.PLAN: "a suicide plan",
+    StatementKind.MEANS: "means at hand",
+    StatementKind.ATTEMPT: "a suicide attempt",
+    StatementKind.SELF_INJURY: "self-injury",
+}
+_FIRST_PERSON = re.compile(r"\b(?:i|i['’]?(?:m|ve|d|ll)|me|my|myself)\b", re.IGNORECASE)
+_REPORTED = re.compile(
+    r"(?<!\bi )\b(?:says?|said|wrote|writes|texted|posted|told (?:me|us|her|him|them)|lyrics?|quotes?|quoted|character"
+    r"|novel|song|scene)\b[^.!?\n]{0,60}$",
+    re.IGNORECASE,
+)
+_LONGEST = 160
+"""Characters of a phrase that are shown in a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlaggedPhrase:
+    """Characters ``start`` up to ``end`` of a text as received, and what is said of them."""
+
+    start: int
+    end: int
+    words: str
+
+
+@lru_cache(maxsize=256)
+def flagged_phrases(text: str, thread: Thread | None = None) -> tuple[FlaggedPhrase, ...]:
+    """What the rules find stated in a text, or in the judged turns of a conversation.
+
+    >>> [phrase.words for phrase in flagged_phrases('I will kill myself tonight.')]
+    ['Flagged phrase: “kill myself” (first-person statement of suicidal intent, with a time or means)']
+    >>> [phrase.words for phrase in flagged_phrases('She wrote: "I want to die".')]
+    ['Flagged phrase: “I want to die” (quoted or reported statement of a wish to be dead)']
+    """
+    parts = [(0, len(text))] if thread is None else [(turn.start, turn.end) for turn in thread.turns if turn.judged]
+    found = ((at, end, one) for at, end in parts for one in risk_statements(text[at:end]))
+    return tuple(
+        FlaggedPhrase(start=at + one.start, end=at + one.end, words=_words(text[at:end], one)) for at, end, one in found
+    )
+
+
+def _words(text: str, stated: RiskStatement) -> str:
+    phrase = visible(" ".join(text[stated.start : stated.end].split()))
+    short = phrase if len(phrase) <= _LONGEST else f"{phrase[: _LONGEST - 1]}…"
+    near = ", with a time or means" if stated.imminent and stated.kind is not StatementKind.MEANS else ""
+    return f"Flagged phrase: “{short}” ({_told(text, stated)}{near})"
+
+
+def _told(text: str, stated: RiskStatement) -> str:
+    if stated.kind is StatementKind.OTHER_PERSON:
+        return "statement about another person"
+    said = f"statement of {_OF_WHAT[stated.kind]}"
+    if _is_quoted(text, stated.start):
+        return f"quoted or reported {said}"
+    return f"first-person {said}" if _FIRST_PERSON.search(text[stated.start : stated.end]) else said
+
+
+def _is_quoted(text: str, start: int) -> bool:
+    """Whether the words stand within quotation marks, in a quoted line, or after who is said to have said so."""
+    before = text[:start]
+    line = before.rpartition("\n")[2]
+    quoted = line.count('"') % 2 == 1 or before.count("“") > before.count("”") or line.lstrip().startswith(">")
+    return quoted or _REPORTED.search(line) is not None
+
+
+def _marked(text: str, phrases: Sequence[FlaggedPhrase]) -> list[tuple[str, str]]:
+    """The text as it is shown in parts, each with what was flagged in it, or nothing."""
+    shown, parts, done = visible(text), list[tuple[str, str]](), 0
+    for phrase in sorted(phrases, key=lambda each: each.start):
+        start, end = (shown_offset(text, at) for at in (max(phrase.start, 0), phrase.end))
+        if start >= done:
+            parts += [(shown[done:start], ""), (shown[start:end], phrase.words)]
+            done = end
+    return [part for part in (*parts, (shown[done:], "")) if part[0]]
+
+
+ROLE_WORDS = {Role.USER: "User", Role.ASSISTANT: "Assistant", Role.SYSTEM: "System", Role.TOOL: "Tool"}
+NOT_SHOWN = "not shown to the agents"
+
+
+def shown_turns(text: str, thread: Thread | None) -> list[dict[str, Any]]:
+    """The turns as the review desk draws them, with positions in the text as it is shown; none for a text."""
+    if thread is None:
+        return []
+    count = len(thread.turns)
+    return [
+        {
+            "named": shown_offset(text, turn.named),
+            "start": shown_offset(text, turn.start),
+            "end": shown_offset(text, turn.end),
+            "role": turn.role.value,
+            "judged": turn.judged,
+            "head": _head(turn, number, count),
+        }
+        for number, turn in enumerate(thread.turns, start=1)
+    ]
+
+
+def texts_html(
+    text: str, thread: Thread | None, reply: str | None, label: str = "Text of this case", *, flagged: bool = False
+) -> str:
+    """A case's text or thread, and the reply to it, in boxes that keyboards can scroll; ``flagged``: with the phrases
+    marked that a rule goes by.
+    """
+    phrases, pane = flagged_phrases(text, thread) if flagged else (), macros("texts")
+    if thread is None:
+        shown = pane.box(label, _marked(text, phrases))
+    else:
+        turns = [_turn(text, turn, number, len(thread.turns), phrases) for number, turn in enumerate(thread.turns, 1)]
+        asked = "What is said in the marked turns is judged; the others are their context."
+        if thread.question is Question.REPLY:
+            asked = "What the assistant says in the marked turns is judged."
+        shown = pane.conversation(label, asked, turns)
+    if reply is not None:
+        shown += pane.box("The reply to it", _marked(reply, flagged_phrases(reply) if flagged else ()))
+    return str(shown)
+
+
+def _turn(text: str, turn: PlacedTurn, number: int, count: int, phrases: Sequence[FlaggedPhrase]) -> dict[str, object]:
+    inside = [
+        replace(each, start=each.start - turn.start, end=each.end - turn.start)
+        for each in phrases
+        if turn.start <= each.start and each.end <= turn.end
+    ]
+    head = f"{ROLE_WORDS[turn.role]} \u00b7 {_head(turn, number, count)}"
+    return {"head": head, "judged": turn.judged, "parts": _marked(text[turn.start : turn.end], inside)}
+
+
+def _head(turn: PlacedTurn, number: int, count: int) -> str:
+    """Which turn it is, when it was said, and what is to be known of it."""
+    known = (
+        f"{number} of {count}",
+        visible(turn.at) if turn.at else "",
+        "judged" if turn.judged else "",
+        NOT_SHOWN if turn.shown is None and turn.role in SENT and turn.end > turn.start else "",
+        NOT_SHOWN if turn.role not in SENT else "",
+    )
+    return " \u00b7 ".join(part for part in known if part)
+
+
+def https_link(where: str) -> str | None:
+    """The address where it is a whole one over https with a host, and nothing else; None for any other words.
+
+    >>> https_link("https://records.example.org/7"), https_link("javascript:alert(1)"), https_link("https://a@b.org/")
+    ('https://records.example.org/7', None, None)
+    """
+    try:
+        parts = urlsplit(where)
+        known = parts.scheme == "https" and parts.hostname and "@" not in parts.netloc and (parts.port or 443)
+    except ValueError:
+        return None
+    return where if known and where.isascii() and where.isprintable() and not set(where) & set(' <>"\\^`{|}') else None
+
+
+def where_parts(where: str | None) -> dict[str, str | None] | None:
+    """The words to show, and the address to open where there is one; None where nothing is known."""
+    return None if not where else {"words": visible(where), "href": https_link(where)}
+
+
+def where_html(where: str | None) -> str:
+    """The reference in a line; nothing where none is known."""
+    return str(macros("texts").where(visible(where), https_link(where))) if where else ""

@@ -5,7 +5,6 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from pages.ui import context
 from pages.ui.auth import SIGN_OUT_FORM
@@ -100,27 +98,16 @@ def pages_for(actor: Actor | None) -> Mapping[str, Sequence[st.Page]]:
     The first one is the home of everybody, so that every other page has one address for all. A hidden page stands in
     no group: a group is shown for what can be done in it.
     """
-    made = _page if get_script_run_ctx() else _make  # outside of a run Streamlit makes no whole page
     grouped: dict[str, list[st.Page]] = {group: [] for group in GROUPS}
     for entry in ENTRIES:
         shown = actor is not None and any(  # on anything at all, their own things included
             is_allowed(actor, action) or is_allowed(actor, action, owner=actor.id) for action in entry.actions
         )
-        grouped[entry.group if shown else ""].append(made(entry, hidden=not shown))
+        grouped[entry.group if shown else ""].append(_page(entry, hidden=not shown))
     return {group: pages for group, pages in grouped.items() if pages}
 
 
 def _page(entry: Entry, *, hidden: bool) -> st.Page:
-    """A page of its own for each run, which marks the one it shows; a copy, since making one looks at its file."""
-    return copy(_cached_page(entry, hidden=hidden))
-
-
-@lru_cache(maxsize=2 * len(ENTRIES))
-def _cached_page(entry: Entry, *, hidden: bool) -> st.Page:
-    return _make(entry, hidden=hidden)
-
-
-def _make(entry: Entry, *, hidden: bool) -> st.Page:
     home = entry is ENTRIES[0]
     return st.Page(
         FOLDER / f"{entry.file}.py",
@@ -216,7 +203,6 @@ def _cause(same: Sequence[Standstill], now: datetime) -> str:
 
 
 def _mend(one: Standstill) -> str:
-    """Who can fix it and what they press."""
     if one.cause == NO_WORKER:
         return "Whoever runs the server can fix it: start the worker. Nothing needs to be pressed here."
     if one.cause == NO_PROGRESS:
@@ -320,7 +306,6 @@ def controls(db: Database, person: Actor, site: SiteSettings) -> None:
 
 
 def stop_panel(db: Database, person: Actor, site: SiteSettings, *, key: str = "panel") -> None:
-    """The stop button, with a sentence on what it does."""
     if not site.stopped:
         st.write(
             "The AI stops deciding: every new text is escalated to a clinician until you resume. Reviews continue."

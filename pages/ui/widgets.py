@@ -59,7 +59,6 @@ def number_field(
 
 
 def choose_caps(key: str) -> Caps:
-    """The inputs for the most calls and dollars that something may use."""
     left, right = st.columns(2)
     most = left.number_input("Response limit", min_value=1, value=None, placeholder="none", key=f"{key}most_calls")
     cost = right.number_input("Cost limit (USD)", min_value=0.01, value=None, placeholder="none", key=f"{key}most_cost")
@@ -157,7 +156,6 @@ def keep_typed(person: Actor, *, fields: bool = True) -> None:
 
 
 def forget_typed(key: str) -> None:
-    """What stood in this field is recorded: the browser need not keep it."""
     st.session_state[_RECORDED] = [*st.session_state.get(_RECORDED, ()), key]
 
 

@@ -16,7 +16,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Dataframe
 
 from jobs import reviews
-from pages.batches.intake_runs import intake_runs
+from pages.batches.progress import intake_runs
 from pages.ui import context
 from pages.ui.context import forget_all
 from pages.ui.shell import ENTRIES

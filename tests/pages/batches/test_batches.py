@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from jobs.intake import receiver
 from pages.batches import new_batch
 from pages.batches.file_check import Check, check
-from pages.batches.intake_runs import intake_runs
+from pages.batches.progress import intake_runs
 from pages.ui.labels import NOT_PRIVATE
 from screening.datasets.reader import read_table
 from screening.labels import Outcome

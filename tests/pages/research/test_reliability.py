@@ -15,7 +15,7 @@ from sqlalchemy import select, update
 from streamlit.testing.v1 import AppTest
 
 from jobs.reviews import tally_switches
-from pages.research import claims, claims_today, reports
+from pages.research import claims, reports
 from pages.research.claims import Verified, missed_sequence, missed_words, one_look_words, verify
 from pages.ui import context
 from pages.ui.downloads import export_reviews
@@ -147,7 +147,7 @@ def test_where_the_share_of_misses_has_moved_no_bound_is_told_anywhere() -> None
     assert not claims.has_moved(before) and claims.at_most_words(before).startswith("at most ")
     refuted = replace(before, at_most=(replace(before.at_most[-1], estimate=1.0),))
     assert claims.has_moved(refuted), "by its own reviews, whatever is estimated of all"
-    today, sentence = claims_today.missed_words(now), reports.missed_sentence(now)
+    today, sentence = reports.missed_figure_words(now), reports.missed_sentence(now)
     assert claims.has_moved(now) and claims.at_most_words(now) == today[1] == "no bound"
     for said in (missed_words(now), sentence, today[2], " ".join(reports.measured_lines(now))):
         assert claims.MOVED in said and "at most" not in said.split("cannot be guaranteed")[0], said
@@ -163,7 +163,7 @@ def test_what_was_audited_below_a_plan_that_is_raised_later_is_said_and_no_lost_
     said = missed_words(found)
     assert "after 6 texts reviewed or lost" in said and "0 missed in 35 reviewed" in said
     assert "30 texts were audited below the plan's π" in said
-    assert claims_today.missed_words(found)[2].endswith("6 reviewed or lost")
+    assert reports.missed_figure_words(found)[2].endswith("6 reviewed or lost")
 
 
 def test_a_bound_for_one_look_is_told_on_its_day_alone_and_called_exact_for_one_random_sample() -> None:

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 
 from jobs.audit_anchors import anchor_if_due
 from jobs.process import JsonLines
-from pages.research.claims_today import MISSED, agreement_words, first_look_words
+from pages.research.reports import MISSED, agreement_words, first_look_words
 from pages.site import health
 from pages.site.health import status_lines
 from pages.ui import context

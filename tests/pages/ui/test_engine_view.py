@@ -20,7 +20,7 @@ from pages.ui.engine_view import (
     steps,
     way_html,
 )
-from pages.ui.texts import texts_html
+from pages.ui.html import texts_html
 from screening.labels import LABELS, Label
 from screening.pipeline.config import preset
 from screening.pipeline.draws import decode_draws
