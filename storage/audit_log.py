@@ -42,22 +42,10 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.settings import Settings
 from storage.database import Database, record
-from storage.schema import (
-    accounts,
-    adjudications,
-    audit_events,
-    batches,
-    cases,
-    inbox_entries,
-    node_runs,
-    notification_recipients,
-    pipeline_activations,
-    pipeline_versions,
-    programs,
-    reviews,
-    screenings,
-    settings_versions,
-)
+from storage.schema.engine import node_runs, pipeline_activations, pipeline_versions, screenings
+from storage.schema.intake import batches, cases
+from storage.schema.review import adjudications, inbox_entries, reviews
+from storage.schema.site import accounts, audit_events, notification_recipients, programs, settings_versions
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -32,16 +32,10 @@ from screening.review.triage import Priority
 from screening.text.flags import Flag
 from storage.audit_log import append
 from storage.database import Database, insert_into, upsert
-from storage.schema import (
-    adjudications,
-    batches,
-    cases,
-    inbox_entries,
-    preferences,
-    reviews,
-    screenings,
-    unblindings,
-)
+from storage.schema.engine import screenings
+from storage.schema.intake import batches, cases
+from storage.schema.review import adjudications, inbox_entries, reviews, unblindings
+from storage.schema.site import preferences
 
 _ENTRY, _REVIEW = inbox_entries.alias(), reviews.alias()
 """For the conditions here, whatever the query around them joins. Made once: making one takes as long as a query."""

@@ -23,18 +23,11 @@ from storage.audit_log import Detail, append
 from storage.batches.batch_state import BatchState, Standing, batch_row, is_cancelled, standings
 from storage.batches.pending import batches_with_ready_cases
 from storage.database import Database, insert_for
-from storage.schema import (
-    Moment,
-    adjudications,
-    audit_events,
-    batches,
-    case_errors,
-    cases,
-    inbox_entries,
-    node_runs,
-    pending_cases,
-    second_review_requests,
-)
+from storage.schema.columns import Moment
+from storage.schema.engine import case_errors, node_runs
+from storage.schema.intake import batches, cases, pending_cases
+from storage.schema.review import adjudications, inbox_entries, second_review_requests
+from storage.schema.site import audit_events
 from storage.settings_store import SiteSettings, current_in
 from storage.site.health import processes
 from storage.visibility import are_reviewed, unblind

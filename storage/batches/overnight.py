@@ -19,16 +19,8 @@ from storage.batches.pending import batches_with_ready_cases, keep_error
 from storage.batches.screenings import restore_draw
 from storage.clock import new_id
 from storage.database import Database, record
-from storage.schema import (
-    batches,
-    case_errors,
-    cases,
-    message_batches,
-    message_requests,
-    node_runs,
-    pending_cases,
-    screenings,
-)
+from storage.schema.engine import case_errors, message_batches, message_requests, node_runs, screenings
+from storage.schema.intake import batches, cases, pending_cases
 
 LARGEST = 2_000
 """Requests of one message batch: far below the service's own limits, and little to hold in memory."""

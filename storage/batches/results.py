@@ -20,17 +20,9 @@ from storage.batches.costs import NodeCost, cost_by_node
 from storage.batches.counts import IN_REVIEW, PENDING, Kind, kinds
 from storage.batches.intake import read_rejected
 from storage.database import Database
-from storage.schema import (
-    batches,
-    case_errors,
-    case_remarks,
-    case_tags,
-    cases,
-    configurations,
-    inbox_entries,
-    node_runs,
-    screenings,
-)
+from storage.schema.engine import case_errors, node_runs, screenings
+from storage.schema.intake import batches, cases, configurations
+from storage.schema.review import case_remarks, case_tags, inbox_entries
 from storage.visibility import accepted_label, hidden_from, is_in_review, record_shown
 
 PAGE = 1_000

@@ -38,15 +38,9 @@ from storage.batches.entries import settle
 from storage.batches.intake import SHOWN_TO_AGENTS, text_to_send
 from storage.batches.pending import UnknownCase, begin_start, end_case, end_starts, keep_error
 from storage.database import Database, insert_once, record
-from storage.schema import (
-    batches,
-    case_errors,
-    cases,
-    inbox_entries,
-    node_runs,
-    pending_cases,
-    screenings,
-)
+from storage.schema.engine import case_errors, node_runs, screenings
+from storage.schema.intake import batches, cases, pending_cases
+from storage.schema.review import inbox_entries
 from storage.settings_store import LATEST_BODY, SiteSettings, settings_of
 
 

@@ -7,18 +7,16 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from screening.review.actors import Actor
 from storage.batches.counts import ENDED, PENDING, rows_of
 from storage.database import Database
-from storage.schema import (
+from storage.schema.intake import batch_counts, batches, cases
+from storage.schema.review import (
+    ENTERED_OTHERWISE,
     adjudications,
-    batch_counts,
-    batches,
-    cases,
     inbox_entries,
     reviews,
     second_review_requests,
     unblindings,
     undone_reviews,
 )
-from storage.schema.review import ENTERED_OTHERWISE
 
 Standing = tuple[object, ...]
 """Equal while nothing was settled, read, accepted, opened again, taken back, erased or revealed to this person."""

@@ -19,17 +19,10 @@ from storage.database import Database, record
 from storage.review.claims import UNASSIGNED, NotAvailable, has_lease, is_open, lock_entry
 from storage.review.follow_ups import For, open_follow_up
 from storage.review.program_texts import tell_again
-from storage.schema import (
-    LATER_REVIEW,
-    accounts,
-    adjudications,
-    cases,
-    inbox_entries,
-    reviews,
-    screenings,
-    second_review_requests,
-    skips,
-)
+from storage.schema.engine import screenings
+from storage.schema.intake import cases
+from storage.schema.review import LATER_REVIEW, adjudications, inbox_entries, reviews, second_review_requests, skips
+from storage.schema.site import accounts
 from storage.settings_store import SecondReviewRule, SiteSettings
 from storage.visibility import is_erased, see_reviews
 

@@ -36,24 +36,11 @@ from storage.clock import new_id
 from storage.database import Database
 from storage.review.claims import UNASSIGNED
 from storage.review.worklist import is_listed
-from storage.schema import (
-    ERASED,
-    TO_SEND,
-    acknowledgements,
-    audit_events,
-    batches,
-    cases,
-    drafts,
-    erasure_requests,
-    follow_ups,
-    inbox_entries,
-    metadata,
-    notifications,
-    pending_cases,
-    rejected_rows,
-    screenings,
-    sessions,
-)
+from storage.schema.columns import ERASED, metadata
+from storage.schema.engine import screenings
+from storage.schema.intake import batches, cases, pending_cases, rejected_rows
+from storage.schema.review import acknowledgements, drafts, erasure_requests, follow_ups, inbox_entries
+from storage.schema.site import TO_SEND, audit_events, notifications, sessions
 from storage.settings_store import SiteSettings, current, current_in
 from storage.visibility import was_erased
 

@@ -27,19 +27,10 @@ from storage.review.claims import (
     opened,
     require_text,
 )
-from storage.schema import (
-    accounts,
-    batches,
-    case_errors,
-    case_notes,
-    cases,
-    configurations,
-    inbox_entries,
-    node_runs,
-    pending_cases,
-    reviews,
-    screenings,
-)
+from storage.schema.engine import case_errors, node_runs, screenings
+from storage.schema.intake import batches, cases, configurations, pending_cases
+from storage.schema.review import case_notes, inbox_entries, reviews
+from storage.schema.site import accounts
 from storage.visibility import reveal
 
 

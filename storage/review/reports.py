@@ -25,17 +25,11 @@ from screening.review.policy import Action, require
 from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.database import Database
-from storage.schema import (
-    Moment,
-    audit_events,
-    batch_counts,
-    case_errors,
-    case_notes,
-    follow_ups,
-    inbox_entries,
-    pending_cases,
-    reviews,
-)
+from storage.schema.columns import Moment
+from storage.schema.engine import case_errors
+from storage.schema.intake import batch_counts, pending_cases
+from storage.schema.review import case_notes, follow_ups, inbox_entries, reviews
+from storage.schema.site import audit_events
 from storage.settings_store import current_in
 from storage.site import health
 

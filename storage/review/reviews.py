@@ -33,9 +33,9 @@ from storage.review.claims import (
     new_token,
 )
 from storage.review.follow_ups import For, open_follow_up
-from storage.schema import (
+from storage.schema.intake import cases
+from storage.schema.review import (
     adjudications,
-    cases,
     drafts,
     follow_ups,
     inbox_entries,

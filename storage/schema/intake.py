@@ -16,17 +16,7 @@ from sqlalchemy import (
     false,
 )
 
-from storage.schema.columns import (
-    ERASED,
-    Id,
-    Moment,
-    StorableText,
-    case_id,
-    erased_as,
-    metadata,
-    partial_index,
-    table,
-)
+from storage.schema.columns import ERASED, Id, Moment, StorableText, case_id, erased_as, metadata, partial_index, table
 
 configurations = table(
     "configurations",

@@ -15,16 +15,10 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, in
 from screening.pipeline.errors import NOT_THE_MODEL
 from storage.clock import shared_now
 from storage.database import Database, insert_into
-from storage.schema import (
-    Moment,
-    batches,
-    case_errors,
-    duties,
-    node_runs,
-    pending_cases,
-    process_heartbeats,
-    site_faults,
-)
+from storage.schema.columns import Moment
+from storage.schema.engine import case_errors, node_runs
+from storage.schema.intake import batches, pending_cases
+from storage.schema.site import duties, process_heartbeats, site_faults
 
 BEAT_EVERY_S = 5.0
 SILENT_AFTER = timedelta(seconds=12)

@@ -36,15 +36,9 @@ from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.clock import new_id, pause_after, shared_now
 from storage.database import Database, record, upsert
-from storage.schema import (
-    TO_SEND,
-    Moment,
-    case_notices,
-    follow_ups,
-    inbox_entries,
-    notification_recipients,
-    notifications,
-)
+from storage.schema.columns import Moment
+from storage.schema.review import follow_ups, inbox_entries
+from storage.schema.site import TO_SEND, case_notices, notification_recipients, notifications
 from storage.settings_store import SiteSettings, current_in
 from storage.site import health
 from storage.site.health import Fault

@@ -32,15 +32,9 @@ from storage.batches.overnight import overnight_progress
 from storage.batches.pending import pending_cases
 from storage.batches.screenings import case_of, case_row, runs_of
 from storage.database import Database
-from storage.schema import (
-    case_errors,
-    cases,
-    message_batches,
-    message_requests,
-    node_runs,
-    screenings,
-)
 from storage.schema import pending_cases as waiting
+from storage.schema.engine import case_errors, message_batches, message_requests, node_runs, screenings
+from storage.schema.intake import cases
 from storage.settings_store import start, stop
 from tests.jobs.processes import NotingStub
 from tests.jobs.running import batch, began_under, settings_of

@@ -44,17 +44,8 @@ from storage.batches.batches import batch_state, cancel, pause, progress, resume
 from storage.batches.configurations import activate, active_version, keep_version
 from storage.batches.intake import add_rows, text_to_send
 from storage.database import Database, Fault, passing_fault
-from storage.schema import (
-    batches,
-    case_errors,
-    cases,
-    live_runs,
-    node_runs,
-    pending_cases,
-    pipeline_activations,
-    pipeline_versions,
-    screenings,
-)
+from storage.schema.engine import case_errors, live_runs, node_runs, pipeline_activations, pipeline_versions, screenings
+from storage.schema.intake import batches, cases, pending_cases
 from tests.databases import write
 from tests.jobs import files
 from tests.jobs.files import settings, write_posts

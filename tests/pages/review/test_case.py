@@ -21,17 +21,10 @@ from storage.review import claims, reviews
 from storage.review.adjudication import adjudicate
 from storage.review.erasure import erase_rows
 from storage.review.follow_ups import open_follow_up, open_ones
-from storage.schema import (
-    ERASED,
-    case_errors,
-    cases,
-    configurations,
-    follow_ups,
-    node_runs,
-    pending_cases,
-    screenings,
-    unblindings,
-)
+from storage.schema.columns import ERASED
+from storage.schema.engine import case_errors, node_runs, screenings
+from storage.schema.intake import cases, configurations, pending_cases
+from storage.schema.review import follow_ups, unblindings
 from storage.visibility import choose_hiding
 from tests.databases import write
 from tests.pages.conftest import Opener, restart, script_at, sign_in

@@ -40,17 +40,10 @@ from storage.batches.screenings import UnsafeCommit, case_for_screening, committ
 from storage.database import Database
 from storage.research.corrected_labels import export_corrected_labels
 from storage.review.worklist import request_second_looks
-from storage.schema import (
-    audit_events,
-    batches,
-    case_errors,
-    cases,
-    inbox_entries,
-    live_runs,
-    node_runs,
-    pending_cases,
-    screenings,
-)
+from storage.schema.engine import case_errors, live_runs, node_runs, screenings
+from storage.schema.intake import batches, cases, pending_cases
+from storage.schema.review import inbox_entries
+from storage.schema.site import audit_events
 from storage.settings_store import SiteSettings, change
 from tests.databases import write
 from tests.storage import batch_of
