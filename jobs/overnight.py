@@ -255,7 +255,7 @@ class OvernightRunner:
                 return _next_draws(case, answers, missing.request)
         cost = sum_costs([self._cost_usd(case, run, answers) for run in found.runs])
         version = case.configuration.version
-        await self._do(screenings.commit_outcome, case.case_id, found, cost, version, self.clock())
+        await self._do(screenings.commit_end, case.case_id, found, cost, version, self.clock())
         if not stopped:
             self.health.look_at(case.batch_id, found)  # the case has its outcome: what is wrong is wrong with the batch
         return []

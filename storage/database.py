@@ -3,7 +3,7 @@
 import logging
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import fields
@@ -47,7 +47,7 @@ class Database:
 
     def __init__(self, url: str, *, pool_size: int = 10, repeatable: bool = False) -> None:
         self._url = _read_address(url)
-        self.kind: Literal["sqlite", "postgresql"] = _kind(self._url)
+        self.kind: Literal["sqlite", "postgresql"] = self._url.get_backend_name()  # type: ignore[assignment]
         name = self._url.database if self.kind == "sqlite" else None
         self._path = None if name in (None, "", ":memory:") else Path(str(name))
         _keep_texts_out_of_logs()
@@ -214,7 +214,7 @@ class _SnapshotScope:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """The shared connection."""
-        connection = self._current = self._current or self._reading.connect().execution_options(kept={})
+        connection = self._current = self._current or self._reading.connect()
         self._readers[connection] += 1
         try:
             yield connection
@@ -238,16 +238,6 @@ class _SnapshotScope:
 
 
 _SCOPE: ContextVar[_SnapshotScope | None] = ContextVar("shared", default=None)
-
-
-def once_a_snapshot(connection: Connection, ask: Callable[[Connection], T]) -> T:
-    """What ``ask`` finds with this connection; reads that share a snapshot ask once."""
-    kept: dict[Any, T] | None = connection.get_execution_options().get("kept")
-    if kept is None:
-        return ask(connection)
-    if ask not in kept:
-        kept[ask] = ask(connection)
-    return kept[ask]
 
 
 def record(kind: type[T], row: Any, /, **given: Any) -> T:
@@ -377,15 +367,9 @@ def _without_values(context: ExceptionContext) -> None:
 def _read_address(url: str) -> URL:
     """Raises ValueError, which quotes nothing: a part of a password may stand where a port was looked for."""
     with suppress(ArgumentError, ValueError):
-        return make_url(url)
+        if (read := make_url(url)).get_backend_name() in ("sqlite", "postgresql"):
+            return read
     raise ValueError("this is no address of a database: use sqlite:///path or postgresql://user:password@host/name")
-
-
-def _kind(url: URL) -> Literal["sqlite", "postgresql"]:
-    match name := url.get_backend_name():
-        case "sqlite" | "postgresql":
-            return name
-    raise ValueError(f"no such kind of database here: {name}; use sqlite:///path or postgresql://host/name")
 
 
 def _sqlite(url: URL, options: dict[str, Any], *, repeatable: bool) -> Engine:
@@ -396,16 +380,15 @@ def _sqlite(url: URL, options: dict[str, Any], *, repeatable: bool) -> Engine:
         for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", "foreign_keys=ON", "secure_delete=ON"):
             connection.execute(f"PRAGMA {pragma}")
 
+    def on_begin(connection: Connection) -> None:
+        """Writers take the lock at once: a transaction that reads first and writes later could only fail."""
+        reads_only = connection.get_execution_options().get("reads_only", False)
+        connection.exec_driver_sql("BEGIN" if reads_only else "BEGIN IMMEDIATE")
+
     engine = create_engine(url, connect_args={"timeout": timeout_s}, **options)
     event.listen(engine, "connect", on_connect)
-    event.listen(engine, "begin", _on_begin)
+    event.listen(engine, "begin", on_begin)
     return engine
-
-
-def _on_begin(connection: Connection) -> None:
-    """Writers take the lock at once: a transaction that reads first and writes later could only fail."""
-    reads_only = connection.get_execution_options().get("reads_only", False)
-    connection.exec_driver_sql("BEGIN" if reads_only else "BEGIN IMMEDIATE")
 
 
 NEW_WORK = "second_look_work"

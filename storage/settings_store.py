@@ -24,7 +24,7 @@ from screening.review.review_form import Disposition, ReviewLabel
 from screening.review.triage import Priority
 from screening.settings import Settings
 from storage.audit_log import append, serialise
-from storage.database import Database, once_a_snapshot, record
+from storage.database import Database, record
 from storage.schema import settings_versions
 
 LONGEST_WORDING = 300
@@ -298,10 +298,6 @@ def settings_of(body: Mapping[str, Any] | None) -> SiteSettings:
 
 def current_in(conn: Connection) -> SettingsVersion:
     """The settings in force, inside the caller's transaction."""
-    return once_a_snapshot(conn, _current)
-
-
-def _current(conn: Connection) -> SettingsVersion:
     row = conn.execute(_LATEST).first()
     return SettingsVersion(version=0, settings=SiteSettings()) if row is None else _version(row)
 

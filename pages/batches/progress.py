@@ -27,7 +27,6 @@ from screening.words import count_of
 from storage.batches.batch_state import ACTIVE, ENDED, STOPPED, BatchState
 from storage.batches.batches import BatchSummary, Progress
 from storage.batches.configurations import load_configuration
-from storage.batches.costs import NodeCost
 from storage.batches.overnight import OvernightProgress
 from storage.batches.results import Ways, batch_overview
 from storage.database import Database
@@ -247,7 +246,7 @@ def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str, *, linked: b
     return diagram_html(pipeline, asked, ways)
 
 
-def cost_panel(one: BatchSummary, pipeline: PipelineConfig, costs: Sequence[NodeCost], calls: int) -> None:
+def cost_panel(one: BatchSummary, pipeline: PipelineConfig, costs: Sequence[Any], calls: int) -> None:
     found = {each.node: each for each in costs}
     if not found:
         return
@@ -271,11 +270,12 @@ def calls_sentence(estimate: Mapping[str, Any] | None, calls: int) -> str:
     return f"{made} (estimate {estimate['expected']:,.0f}{spread}; at most {estimate['worst']:,.0f})."
 
 
-def row(title: str, one: NodeCost) -> dict[str, str]:
+def row(title: str, one: Any) -> dict[str, str]:
     """One agent as a row of the table.
 
+    >>> from types import SimpleNamespace
     >>> used = dict(node="risk", texts=3, calls=30, input_tokens=4000, output_tokens=60, cached=1000, cost_usd=0.5)
-    >>> row("Risk", NodeCost(**used))["From the cache"]
+    >>> row("Risk", SimpleNamespace(**used))["From the cache"]
     '25%'
     """
     cached = f"{100 * one.cached / one.input_tokens:.0f}%" if one.input_tokens else "–"

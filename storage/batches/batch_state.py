@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, exists, 
 from screening.review.actors import Acting
 from storage import audit_log
 from storage.batches.counts import Totals, totals
+from storage.database import record
 from storage.schema import batches, pending_cases
 
 
@@ -109,23 +110,15 @@ def standings(conn: Connection, batch_ids: Sequence[str], *, count_failed: bool 
         return {}
     sums = totals(conn, batch_ids)
     failed = _count_failed(conn, batch_ids) if count_failed else {}
-    one = len(batch_ids) == 1
-    rows = conn.execute(_ROW if one else _ROWS, {"wanted": batch_ids[0] if one else list(batch_ids)})
+    rows = conn.execute(_ROWS, {"wanted": list(batch_ids)})
     return {row.id: _standing(row, sums[row.id], failed.get(row.id, 0)) for row in rows}
 
 
-_STATE = select(
-    *(
-        batches.c[name]
-        for name in (
-            *("id", "max_calls", "max_cost_usd", "closed_at", "cancelled_at", "changed_at"),
-            *("paused", "paused_why", "rows_missing"),
-        )
-    )
+_NAMES = ("id", "max_calls", "max_cost_usd", "closed_at", "cancelled_at", "changed_at", "paused", "paused_why")
+_ROWS = select(*(batches.c[name] for name in (*_NAMES, "rows_missing"))).where(
+    batches.c.id.in_(bindparam("wanted", expanding=True))
 )
-_ROW = _STATE.where(batches.c.id == bindparam("wanted"))
-_ROWS = _STATE.where(batches.c.id.in_(bindparam("wanted", expanding=True)))
-"""Written once: workers and watching pages ask them several times a second."""
+"""Written once: workers and watching pages ask it several times a second."""
 
 
 def standing(conn: Connection, batch_id: str, *, count_failed: bool = True) -> Standing:
@@ -170,7 +163,7 @@ def is_cancelled(batch_id: ColumnElement[str]) -> ColumnElement[bool]:
 
 
 def _standing(row: Row[Any], sums: Totals, failed: int) -> Standing:
-    caps = Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd)
+    caps = record(Caps, row)
     cap = caps.reached_cap(sums)
     closed, why = row.closed_at is not None, None
     if closed and sums.pending == 0:
@@ -187,15 +180,7 @@ def _standing(row: Row[Any], sums: Totals, failed: int) -> Standing:
         state = BatchState.TAKING_IN
     else:
         state = BatchState.NEEDS_RETRY if failed >= sums.pending else BatchState.RUNNING
-    return Standing(
-        state=state,
-        totals=sums,
-        failed=failed,
-        caps=caps,
-        changed_at=row.changed_at,
-        why=why,
-        rows_missing=row.rows_missing,
-    )
+    return record(Standing, row, state=state, totals=sums, failed=failed, caps=caps, why=why)
 
 
 def _count_failed(conn: Connection, batch_ids: Sequence[str]) -> dict[str, int]:

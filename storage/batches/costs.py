@@ -1,6 +1,6 @@
 """What the agents cost, day by day."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta, tzinfo
 from math import sqrt
@@ -12,7 +12,7 @@ from screening.pipeline.config import version_of
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.database import Database
-from storage.schema import batches, cases, comparison_outcomes, configurations, node_runs, screenings
+from storage.schema import batches, comparison_outcomes, configurations, node_runs, screenings
 
 _DAY_US = 86_400_000_000
 
@@ -88,7 +88,10 @@ def recent_spending(db: Database, actor: Actor, pipeline: str) -> Spent | None:
         texts, total, squares = conn.execute(sums).one()
         if not texts:
             return None
-        price = _usd_a_call(conn, ids)
+        run = node_runs.c
+        paid = select(func.sum(run.calls), func.sum(run.cost_usd), func.count(run.cost_usd) < func.count())
+        made, cost, unknown = conn.execute(paid.where(run.batch_id.in_(ids))).one()
+    price = None if not made or unknown else float(cost) / int(made)
     mean = total / texts
     spread = sqrt(max(0.0, squares - texts * mean**2) / (texts - 1)) if texts > 1 else mean
     return Spent(batches=len(ids), texts=texts, calls=mean, spread=spread, usd_a_call=price)
@@ -108,31 +111,10 @@ def _last_batches(conn: Connection, pipeline: str) -> Sequence[str]:
     return [row.id for row in found if row.id in known][:LAST]
 
 
-def _usd_a_call(conn: Connection, ids: Collection[str]) -> float | None:
-    run = node_runs.c
-    unpriced = func.sum(case((run.cost_usd.is_(None), run.calls), else_=0))
-    sums = select(func.sum(run.calls), func.sum(run.cost_usd), unpriced).join(cases, cases.c.id == run.case_id)
-    calls, cost, unknown = conn.execute(sums.where(cases.c.batch_id.in_(ids))).one()
-    return None if not calls or unknown else float(cost) / int(calls)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeCost:
-    """What one agent has used in a batch; ``cached`` are the input tokens that were read from the cache, ``cost_usd``
-    is None where part of it is not known.
+def cost_by_node(db: Database, actor: Actor, batch_id: str) -> tuple[Row[Any], ...]:
+    """What each agent (``node``) has used in a batch: ``texts``, ``calls``, ``input_tokens``, of which ``cached`` were
+    read from the cache, ``output_tokens``; ``cost_usd`` is None where part of it is not known. Raises Forbidden.
     """
-
-    node: str
-    texts: int
-    calls: int
-    input_tokens: int
-    output_tokens: int
-    cached: int
-    cost_usd: float | None
-
-
-def cost_by_node(db: Database, actor: Actor, batch_id: str) -> tuple[NodeCost, ...]:
-    """Agent by agent. Raises Forbidden."""
     require(actor, Action.VIEW_BATCHES)
     run = node_runs.c
     counts = {
@@ -142,15 +124,7 @@ def cost_by_node(db: Database, actor: Actor, batch_id: str) -> tuple[NodeCost, .
         "output_tokens": func.sum(run.output_tokens),
         "cached": func.sum(run.cache_read_tokens),
     }
-    unpriced = func.sum(case((run.cost_usd.is_(None), 1), else_=0)).label("unpriced")
-    cost = func.sum(run.cost_usd).label("cost_usd")
-    query = select(run.node, *(column.label(name) for name, column in counts.items()), cost, unpriced)
-    rows = db.rows(query.where(run.batch_id == batch_id).group_by(run.node).order_by(run.node))
-    return tuple(
-        NodeCost(
-            node=row.node,
-            **{name: int(row._mapping[name]) for name in counts},
-            cost_usd=None if row.unpriced else float(row.cost_usd),
-        )
-        for row in rows
-    )
+    numbers = (cast(number, BigInteger).label(name) for name, number in counts.items())
+    cost = case((func.count(run.cost_usd) == func.count(), func.sum(run.cost_usd))).label("cost_usd")
+    query = select(run.node, *numbers, cost).where(run.batch_id == batch_id).group_by(run.node).order_by(run.node)
+    return tuple(db.rows(query))

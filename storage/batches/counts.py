@@ -15,7 +15,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Integer,
-    Row,
     String,
     bindparam,
     case,
@@ -30,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from screening.labels import Outcome
-from storage.database import insert_for
+from storage.database import insert_for, record
 from storage.schema import batch_counts
 
 SHARDS = 8
@@ -144,20 +143,17 @@ def add(conn: Connection, batch_id: str, row: int, more: Mapping[Kind, int], spe
     """Add to the counts, in the shard of this row and in one statement. Nothing to add is nothing to do: rows may be in
     already. Of ``spent`` the calls, their cost and the moment are added, beside the kind that is pending.
     """
-    if any(more.values()) or spent != NOTHING:
-        conn.execute(add_statement(conn.dialect.name, len(more)), add_values(batch_id, row, more, spent))
-
-
-def add_values(batch_id: str, row: int, more: Mapping[Kind, int], spent: Totals = NOTHING) -> dict[str, Any]:
-    """What `add_statement` is executed with; what is pending first, so that no two wait for each other."""
+    if not any(more.values()) and spent == NOTHING:
+        return
     values = {"batch": batch_id, "of_row": row % SHARDS} | {name: getattr(spent, name) for name in (*_SPENT, _LAST)}
+    # what is pending first, so that no two wait for each other
     for at, kind in enumerate(sorted(more, key=lambda each: (each.outcome != PENDING, each.key))):
         values |= {f"kind_{at}": kind.key, f"cases_{at}": more[kind]}
-    return values
+    conn.execute(_add_statement(conn.dialect.name, len(more)), values)
 
 
 @lru_cache(maxsize=16)
-def add_statement(dialect: str, kinds: int) -> "sqlite.Insert | postgresql.Insert":
+def _add_statement(dialect: str, kinds: int) -> "sqlite.Insert | postgresql.Insert":
     """The statement for so many kinds, written once: every run adds to one and every outcome to two. Outcomes are not
     committed in the order in which they were completed: the later moment stays.
     """
@@ -198,26 +194,21 @@ _SUMS: dict[str, ColumnElement[Any]] = {
     **{name: func.sum(batch_counts.c[name]) for name in _SPENT},
     _LAST: func.max(batch_counts.c[_LAST]),
 }
-_TOTALS = select(batch_counts.c.batch_id, *(total.label(name) for name, total in _SUMS.items())).group_by(
-    batch_counts.c.batch_id
+_TOTALS = (
+    select(batch_counts.c.batch_id, *(total.label(name) for name, total in _SUMS.items()))
+    .where(batch_counts.c.batch_id.in_(bindparam("wanted", expanding=True)))
+    .group_by(batch_counts.c.batch_id)
 )
-# Written once: workers and watching pages ask them several times a second.
-_TOTALS_OF_ONE = _TOTALS.where(batch_counts.c.batch_id == bindparam("wanted"))
-_TOTALS_OF_MANY = _TOTALS.where(batch_counts.c.batch_id.in_(bindparam("wanted", expanding=True)))
+"""Written once: workers and watching pages ask it several times a second."""
 
 
 def totals(conn: Connection, batch_ids: Sequence[str]) -> dict[str, Totals]:
     """The sums of each of these batches."""
-    one = len(batch_ids) == 1
-    rows = conn.execute(
-        _TOTALS_OF_ONE if one else _TOTALS_OF_MANY, {"wanted": batch_ids[0] if one else list(batch_ids)}
-    )
-    return dict.fromkeys(batch_ids, NOTHING) | {row.batch_id: _totals(row) for row in rows}
-
-
-def _totals(row: Row[Any]) -> Totals:
-    integers = {name: int(getattr(row, name)) for name in (*_CASES, *_SPENT[:-1])}
-    return Totals(**integers, cost_usd=float(row.cost_usd), last_completed_at=row.last_completed_at)
+    found = dict.fromkeys(batch_ids, NOTHING)
+    for row in conn.execute(_TOTALS, {"wanted": list(batch_ids)}):
+        integers = {name: int(getattr(row, name)) for name in (*_CASES, *_SPENT[:-1])}
+        found[row.batch_id] = record(Totals, row, **integers)
+    return found
 
 
 def kinds(conn: Connection, batch_id: str) -> dict[Kind, int]:

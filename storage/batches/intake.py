@@ -22,7 +22,7 @@ from screening.text.masking import MASKING_VERSION, mask
 from screening.text.received import ReceivedText, unescape
 from storage import audit_log
 from storage.batches import counts
-from storage.batches.batch_state import TAKES_ROWS, Standing, UnknownBatch, batch_row, change, standings
+from storage.batches.batch_state import TAKES_ROWS, UnknownBatch, batch_row, change, standings
 from storage.batches.counts import PENDING, Kind, totals
 from storage.batches.entries import enter_unscreened
 from storage.clock import new_id, shared_now
@@ -262,12 +262,14 @@ def open_files(db: Database) -> dict[str, OpenFile]:
     with db.read() as conn:
         files = [one for one in _open_batches(conn) if one.intake.get("format") != TEXT_BY_TEXT]
         found = standings(conn, [one.id for one in files], count_failed=False)
-    return {one.id: _open_file(found[one.id], in_line="program" in one.intake) for one in files}
-
-
-def _open_file(found: Standing, *, in_line: bool) -> OpenFile:
-    rows = found.totals.accepted + found.totals.rejected
-    return OpenFile(rows=rows, missing=found.rows_missing, in_line=in_line)
+    return {
+        one.id: OpenFile(
+            rows=found[one.id].totals.accepted + found[one.id].totals.rejected,
+            missing=found[one.id].rows_missing,
+            in_line="program" in one.intake,
+        )
+        for one in files
+    }
 
 
 def close_past_days(db: Database, now: datetime) -> None:

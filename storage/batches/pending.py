@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
 from math import floor
 from typing import Any
 
@@ -14,7 +13,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Float,
-    Insert,
     Integer,
     Row,
     Select,
@@ -270,20 +268,8 @@ _DUE = _READY.where(
 
 def end_case(conn: Connection, case: Row[Any], spent: Totals, moved: Mapping[Kind, int]) -> None:
     """Take the case out of what waits, and add to its batch's counts; both in the caller's transaction."""
-    values = {"one": case.id} | counts.add_values(case.batch_id, case.row, moved, spent)
-    if conn.dialect.name == "postgresql":
-        conn.execute(_at_once(len(moved)), values)
-        return
-    for statement in (_TAKE_OUT, counts.add_statement(conn.dialect.name, len(moved))):
-        conn.execute(statement, values)
-
-
-@cache
-def _at_once(kinds: int) -> Insert:
-    """Both in one round trip to the server, which is most of what each of them takes here. They are of two tables, and
-    neither needs what the other does.
-    """
-    return counts.add_statement("postgresql", kinds).add_cte(_TAKE_OUT.cte("taken"))
+    conn.execute(_TAKE_OUT, {"one": case.id})
+    counts.add(conn, case.batch_id, case.row, moved, spent)
 
 
 _EPOCH_IN_DAYS = 2_440_587.5

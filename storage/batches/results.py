@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, exists, func, null, select
+from sqlalchemy import Column, ColumnElement, Connection, Row, exists, func, null, select
 from sqlalchemy import case as sql_case
 
 from screening.datasets.rows import RejectedRow
@@ -16,7 +16,7 @@ from screening.review.policy import Action, require
 from storage.audit_log import append
 from storage.batches.batches import find_batch
 from storage.batches.configurations import contract_words, load_configuration, pipeline_bound
-from storage.batches.costs import NodeCost, cost_by_node
+from storage.batches.costs import cost_by_node
 from storage.batches.counts import IN_REVIEW, PENDING, Kind, kinds
 from storage.batches.intake import read_rejected
 from storage.database import Database
@@ -85,7 +85,11 @@ def results(db: Database, by: Acting, batch_id: str, *, after: int = 0, hide: bo
     """
     if by.actor != SYSTEM:
         require(by.actor, Action.VIEW_RESULTS)
-    last, bound = after, _bound(db, batch_id)
+    of_batch = select(configurations.c.body).join(batches, batches.c.configuration == configurations.c.version)
+    with db.read() as conn:
+        body = conn.execute(of_batch.where(batches.c.id == batch_id)).scalar()
+        delta = None if body is None else pipeline_bound(conn, batch_id, body)
+    last, contract = after, contract_words(body or {}, delta)
     while True:
         with db.read() as conn:
             hidden = hidden_from(conn, by.actor, cases.c.id, hide)
@@ -93,7 +97,7 @@ def results(db: Database, by: Acting, batch_id: str, *, after: int = 0, hide: bo
             page = read_results(conn, hidden, *next_ones, most=PAGE)
         record_shown(db, by, [row.case_id for row in page if row.in_review and not row.hidden])
         for row in page:
-            yield replace(row, **bound)
+            yield replace(row, pipeline_delta=delta, contract=contract)
         if len(page) < PAGE:
             return
         last = page[-1].row
@@ -105,11 +109,14 @@ def read_results(
     """The cases chosen, in the order of their rows; of one that is ``hidden`` only what its file says. Whoever shows
     them asks first whether they may be seen, and writes down what is shown of cases in review.
     """
-    case, ended = cases.c, screenings.c
+    case, ended, run = cases.c, screenings.c, node_runs.c
+    asked = exists().where(run.case_id == ended.case_id)
+    read_off = asked.where(run.distribution.is_not(None), run.draws == "")
+    grounds = sql_case((read_off, PROBABILITIES), (asked, DRAWS), else_=null())
     columns: tuple[ColumnElement[Any], ...] = (
         case.id.label("case_id"), case.batch_id, case.row, case.external_id, case.reference, case.reference_value,
         case.group_name.label("group"), ended.outcome, *(ended[name] for name in _OF_ENGINE if name != "grounds"),
-        _grounds(), accepted_label(case.id).label("accepted"), is_in_review(case.id).label("in_review"),
+        grounds.label("grounds"), accepted_label(case.id).label("accepted"), is_in_review(case.id).label("in_review"),
         hidden.label("hidden"),
     )  # fmt: skip
     query = select(*columns).select_from(cases).outerjoin(screenings, ended.case_id == case.id).where(*chosen)
@@ -135,13 +142,6 @@ def count_in_review(db: Database, batch_id: str) -> int:
     return int(db.value(select(func.count()).where(entry.batch_id == batch_id, entry.closed_at.is_(None))))
 
 
-def _grounds() -> ColumnElement[Any]:
-    run = node_runs.c
-    read_off = exists().where(run.case_id == screenings.c.case_id, run.distribution.is_not(None), run.draws == "")
-    asked = exists().where(run.case_id == screenings.c.case_id)
-    return sql_case((read_off, PROBABILITIES), (asked, DRAWS), else_=null()).label("grounds")
-
-
 def _so_far(conn: Connection, case_ids: Sequence[str]) -> dict[str, tuple[int, float | None, str | None]]:
     """The calls and the cost of pending cases so far, and the kind of their last error."""
     run, error = node_runs.c, case_errors.c
@@ -151,14 +151,6 @@ def _so_far(conn: Connection, case_ids: Sequence[str]) -> dict[str, tuple[int, f
     last = select(func.max(error.id)).where(error.case_id.in_(case_ids)).group_by(error.case_id)
     kinds = {row.case_id: row.kind for row in conn.execute(select(error.case_id, error.kind).where(error.id.in_(last)))}
     return {case_id: (*used.get(case_id, (0, None)), kinds.get(case_id)) for case_id in used.keys() | kinds.keys()}
-
-
-def _bound(db: Database, batch_id: str) -> dict[str, Any]:
-    of_batch = select(configurations.c.body).join(batches, batches.c.configuration == configurations.c.version)
-    with db.read() as conn:
-        body = conn.execute(of_batch.where(batches.c.id == batch_id)).scalar()
-        bound = None if body is None else pipeline_bound(conn, batch_id, body)
-    return {"pipeline_delta": bound, "contract": contract_words(body or {}, bound)}
 
 
 def noted(conn: Connection, said: Column[str], case_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -226,7 +218,7 @@ def _ends(known: Mapping[Kind, int], pipeline: PipelineConfig) -> tuple[_Taken, 
     return ended, kept_back
 
 
-def batch_overview(db: Database, actor: Actor, batch_id: str) -> tuple[Ways, tuple[NodeCost, ...], int]:
+def batch_overview(db: Database, actor: Actor, batch_id: str) -> tuple[Ways, tuple[Row[Any], ...], int]:
     """The ways its cases took, what each agent has used, and all calls made: of one moment, so that they add up while
     the batch runs. Raises Forbidden, UnknownBatch.
     """

@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
-from itertools import chain, repeat
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, exists, select
@@ -96,20 +95,20 @@ def run_of(row: Row[Any]) -> NodeRun:
     usage, distribution = record(Usage, row), None if row.distribution is None else read_distribution(row.distribution)
     if distribution is not None:
         distribution, usage = replace(distribution, usage=usage), Usage()
-    return NodeRun(
-        node=row.node, variant=row.variant, draws=_draws(row, usage), verdict=verdict, distribution=distribution
+    draws = tuple(
+        restore_draw(draw, row.unusable.get(str(at), ""), Usage() if at else usage)
+        for at, draw in enumerate(decode_draws(row.draws))
     )
+    return NodeRun(node=row.node, variant=row.variant, draws=draws, verdict=verdict, distribution=distribution)
 
 
 def runs_of(conn: Connection, case_id: str) -> tuple[NodeRun, ...]:
     """The committed runs of a case, in order."""
-    return tuple(run_of(row) for row in conn.execute(_runs_of_one(), {"one": case_id}))
+    return tuple(run_of(row) for row in conn.execute(_RUNS, {"one": case_id}))
 
 
-@cache
-def _runs_of_one() -> Select[Any]:
-    """The query, written once: every watching page asks it twice a second."""
-    return select(node_runs).where(node_runs.c.case_id == bindparam("one")).order_by(node_runs.c.position)
+_RUNS = select(node_runs).where(node_runs.c.case_id == bindparam("one")).order_by(node_runs.c.position)
+"""Written once: every watching page asks it twice a second."""
 
 
 def same_run(one: NodeRun, other: NodeRun) -> bool:
@@ -128,14 +127,6 @@ def gap_of(run: NodeRun) -> float | None:
     safe, unsafe = codes.count("S"), codes.count("U")
     _, second, most = sorted((safe, unsafe, len(codes) - safe - unsafe))
     return (most - second) / len(codes)
-
-
-def _draws(row: Row[Any], total: Usage) -> tuple[Draw, ...]:
-    usages = chain([total], repeat(Usage()))
-    return tuple(
-        restore_draw(draw, row.unusable.get(str(at), ""), usage)
-        for at, (draw, usage) in enumerate(zip(decode_draws(row.draws), usages, strict=False))
-    )
 
 
 def restore_draw(draw: Draw, raw: str, usage: Usage) -> Draw:
@@ -271,13 +262,6 @@ def _stands(conn: Connection, case_id: str, ended: EndedRun) -> bool:
     return same_run(run_of(stands), ended.run)
 
 
-def commit_outcome(
-    db: Database, case_id: str, screening: Screening, cost_usd: float | None, configuration_version: str, now: datetime
-) -> bool:
-    """Keep the outcome of a case whose runs are all committed, as `commit_end` does; whether it was kept."""
-    return commit_end(db, case_id, screening, cost_usd, configuration_version, now) is End.KEPT
-
-
 def commit_end(
     db: Database,
     case_id: str,
@@ -346,17 +330,17 @@ def _insert_outcome(
 
 
 def _case(conn: Connection, case_id: str) -> Any:
-    if (row := conn.execute(_case_query(), {"wanted": case_id}).first()) is None:
+    if (row := conn.execute(_CASE, {"wanted": case_id}).first()) is None:
         raise UnknownCase(case_id)
     return row
 
 
-@cache
-def _case_query() -> Select[Any]:
-    columns = (cases.c[name] for name in ("id", "batch_id", "row", "flags", "reference", "audit_probability"))
-    of_batch = (batches.c.reach, batches.c.seed, batches.c.research_order, LATEST_BODY.label("settings"))
-    query = select(*columns, *of_batch).join(batches, batches.c.id == cases.c.batch_id)
-    return query.where(cases.c.id == bindparam("wanted"))
+_CASE = (
+    select(*(cases.c[name] for name in ("id", "batch_id", "row", "flags", "reference", "audit_probability")))
+    .add_columns(batches.c.reach, batches.c.seed, batches.c.research_order, LATEST_BODY.label("settings"))
+    .join(batches, batches.c.id == cases.c.batch_id)
+    .where(cases.c.id == bindparam("wanted"))
+)
 
 
 def _require_allowed(screening: Screening, case: Row[Any]) -> None:
@@ -381,6 +365,8 @@ def _outcome_row(
 ) -> dict[str, Any]:
     """The outcome with by what lists find it, and the toss of the case's audit coin."""
     last = next((run for run in screening.runs if (run.node, run.variant) == (screening.node, MAIN)), None)
+    first = screening.runs[0].verdict if screening.runs else None
+    ended = first and (first.label if first.label and first.ended is Ended.IDENTIFIED else first.ended)
     return {
         "case_id": case.id,
         "batch_id": case.batch_id,
@@ -395,7 +381,7 @@ def _outcome_row(
         "completed_at": now,
         "kind": _kind(screening, case).key,
         "gap": last and gap_of(last),
-        "first_end": _first_end(screening),
+        "first_end": ended and ended.value,
         "audit_probability": case.audit_probability,
         "audited": audit_coin(str(case.seed), case.id) < case.audit_probability,
     }
@@ -408,13 +394,6 @@ def _waiting(case: Row[Any]) -> Kind:
 def _kind(screening: Screening, case: Row[Any]) -> Kind:
     reason, node = screening.reason.value, screening.node
     return Kind(outcome=screening.outcome.value, reference=case.reference, node=node, reason=reason)
-
-
-def _first_end(screening: Screening) -> str | None:
-    verdict = screening.runs[0].verdict if screening.runs else None
-    if verdict is None:
-        return None
-    return verdict.label.value if verdict.label and verdict.ended is Ended.IDENTIFIED else verdict.ended.value
 
 
 def _placement(screening: Screening, case: Row[Any], settings: SiteSettings, *, audited: bool) -> Placement | None:

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, bindparam, delete, select
+from sqlalchemy import Connection, Row, bindparam, delete, select
 
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
@@ -115,7 +114,8 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
         row = _own_row(conn, actor, case_id)
         runs = runs_of(conn, case_id)
         parked = row.waiting is not None and row.ready_at is None
-        failed = _last_error(conn, case_id) if parked else None
+        last = select(case_errors.c.kind).where(case_errors.c.case_id == case_id).order_by(case_errors.c.id.desc())
+        failed = conn.execute(last.limit(1)).scalar() if parked else None
         state = standing(conn, row.batch_id, count_failed=parked).state
     return record(
         SingleText,
@@ -152,7 +152,7 @@ def stop(db: Database, by: Acting, case_id: str) -> None:
 
 
 def _own_row(conn: Connection, actor: Actor, case_id: str) -> Row[Any]:
-    row = conn.execute(_query(), {"wanted": case_id}).first()
+    row = conn.execute(_OWN, {"wanted": case_id}).first()
     if row is None:
         raise UnknownText(case_id)
     if row.created_by != actor.id:
@@ -160,36 +160,26 @@ def _own_row(conn: Connection, actor: Actor, case_id: str) -> Row[Any]:
     return row
 
 
-@cache
-def _query() -> Select[Any]:
-    """The query, built once: every watching page runs it twice a second."""
-    return (
-        select(
-            cases,
-            batches_table.c.created_by,
-            batches_table.c.configuration,
-            pending_cases.c.case_id.label("waiting"),
-            pending_cases.c.ready_at,
-            live_runs.c.draws,
-            live_runs.c.updated_at.label("heard_at"),
-            pending_cases.c.worker,
-            is_in_review(cases.c.id).label("in_inbox"),
-            *(screenings.c[name] for name in ("outcome", "node", "reason", "cost_usd", "delta", "completed_at")),
-        )
-        .join(batches_table, batches_table.c.id == cases.c.batch_id)
-        .outerjoin(pending_cases, pending_cases.c.case_id == cases.c.id)
-        .outerjoin(screenings, screenings.c.case_id == cases.c.id)
-        .outerjoin(live_runs, live_runs.c.case_id == cases.c.id)
-        .where(cases.c.id == bindparam("wanted"), batches_table.c.kind == "interactive")
+_OWN = (
+    select(
+        cases,
+        batches_table.c.created_by,
+        batches_table.c.configuration,
+        pending_cases.c.case_id.label("waiting"),
+        pending_cases.c.ready_at,
+        live_runs.c.draws,
+        live_runs.c.updated_at.label("heard_at"),
+        pending_cases.c.worker,
+        is_in_review(cases.c.id).label("in_inbox"),
+        *(screenings.c[name] for name in ("outcome", "node", "reason", "cost_usd", "delta", "completed_at")),
     )
-
-
-def _last_error(conn: Connection, case_id: str) -> str | None:
-    table = case_errors.c
-    query = select(table.kind).where(table.case_id == case_id).order_by(table.id.desc()).limit(1)
-    return conn.execute(query).scalar()
-
-
+    .join(batches_table, batches_table.c.id == cases.c.batch_id)
+    .outerjoin(pending_cases, pending_cases.c.case_id == cases.c.id)
+    .outerjoin(screenings, screenings.c.case_id == cases.c.id)
+    .outerjoin(live_runs, live_runs.c.case_id == cases.c.id)
+    .where(cases.c.id == bindparam("wanted"), batches_table.c.kind == "interactive")
+)
+"""Written once: every watching page asks it twice a second."""
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 

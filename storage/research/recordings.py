@@ -29,7 +29,7 @@ from storage.batches.batch_state import batch_row
 from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.counts import kind_of
 from storage.batches.intake import SHOWN_TO_AGENTS, text_for_agents
-from storage.database import Database
+from storage.database import Database, record
 from storage.research.listed import MOST_LISTED
 from storage.research.reliability import SEVERAL, is_first_review
 from storage.schema import adjudications, cases, inbox_entries, node_runs, reviews, screenings
@@ -309,32 +309,24 @@ def recorded_batch(db: Database, actor: Actor, batch_id: str, *, with_texts: boo
         columns += [case[name] for name in SHOWN_TO_AGENTS] if with_texts else []
         query = select(*columns, screenings.c.outcome).select_from(cases).outerjoin(screenings)
         rows = conn.execute(query.where(case.batch_id == batch_id).order_by(case.row)).all()
-        places = {row.id: place for place, row in enumerate(rows)}
-        book = _book(conn, batch_id, places)
+        places, book, run = {row.id: place for place, row in enumerate(rows)}, DrawBook(len(rows)), node_runs.c
+        tokens = (run.input_tokens + run.output_tokens).label("tokens")
+        drawn = select(run.case_id, run.node, run.draws.label("codes"), run.cost_usd, tokens)
+        for one in conn.execute(drawn.where(run.batch_id == batch_id, run.variant == MAIN).order_by(run.position)):
+            book.nodes[places[one.case_id], one.node] = record(NodeDraws, one, tokens=one.tokens or None)
+    items = (
+        Item(
+            id=row.external_id,
+            text=text_for_agents(row) if with_texts else _NO_TEXT,
+            reference=None if row.reference is None else Label(row.reference),
+            group=row.group_name,
+        )
+        for row in rows
+    )
     return RecordedBatch(
         batch_id=batch_id,
         case_ids=tuple(row.id for row in rows),
-        items=tuple(_item(row, with_texts) for row in rows),
+        items=tuple(items),
         book=book,
         pending=sum(row.outcome is None for row in rows),
-    )
-
-
-def _book(conn: Connection, batch_id: str, places: Mapping[str, int]) -> DrawBook:
-    run, book = node_runs.c, DrawBook(len(places))
-    tokens = (run.input_tokens + run.output_tokens).label("tokens")
-    query = select(run.case_id, run.node, run.draws, run.cost_usd, tokens).join(cases, cases.c.id == run.case_id)
-    for row in conn.execute(query.where(cases.c.batch_id == batch_id, run.variant == MAIN).order_by(run.position)):
-        book.nodes[places[row.case_id], row.node] = NodeDraws(
-            codes=row.draws, tokens=row.tokens or None, cost_usd=row.cost_usd
-        )
-    return book
-
-
-def _item(row: Any, with_texts: bool) -> Item:
-    return Item(
-        id=row.external_id,
-        text=text_for_agents(row) if with_texts else _NO_TEXT,
-        reference=None if row.reference is None else Label(row.reference),
-        group=row.group_name,
     )

@@ -132,10 +132,17 @@ def audit_sample(db: Database, actor: Actor, version: str) -> AuditSample:
         if body is None:
             raise KeyError(version)
         of_batch = batches_of(conn, version)
-        reviews = tuple(_review(row, of_batch[row.batch_id]) for row in conn.execute(_reviews(version, of_batch)))
-        counts = conn.execute(_counts(version, of_batch)).all()
-        groups = _unaudited_groups(conn, version, of_batch, counts)
-    audited = [(one, _case(one, of_batch[one.batch_id])) for one in groups if of_batch[one.batch_id].audit_rate > 0]
+        reviews = tuple(
+            Review(
+                case=_case(row, of_batch),
+                settled_at=row.completed_at,
+                read_at=row.at if row.blind else None,
+                not_blind=row.blind is False,
+            )
+            for row in conn.execute(_reviews(version, of_batch))
+        )
+        groups = _unaudited_groups(conn, version, of_batch)
+    audited = [(one, _case(one, of_batch)) for one in groups if of_batch[one.batch_id].audit_rate > 0]
     return AuditSample(
         configuration_version=version,
         configuration=body,
@@ -159,12 +166,6 @@ def _of(version: str, of_batch: OfBatch, *, audited: bool) -> list[ColumnElement
     return [_DONE.configuration == version, _DONE.audited.is_(audited), _DONE.batch_id.in_(list(of_batch))]
 
 
-def _counts(version: str, of_batch: OfBatch) -> Select[Any]:
-    """How many texts that no coin chose ended in each way: read off an index, whatever their number."""
-    query = select(func.count().label("alike"), *_FACTS).where(*_of(version, of_batch, audited=False))
-    return query.group_by(_DONE.outcome, _DONE.audit_probability, _DONE.batch_id)
-
-
 def _join_reviews(query: Select[Any]) -> Select[Any]:
     """The query with the first blind review, what several reviewers settled, whether a further one is due, and whether
     the case left the inbox unread, as one that is erased does.
@@ -180,7 +181,7 @@ def _join_reviews(query: Select[Any]) -> Select[Any]:
 
 
 def _reviews(version: str, of_batch: OfBatch) -> Select[Any]:
-    query = select(*_FACTS, _DONE.case_id, _DONE.completed_at, reviews.c.at).select_from(
+    query = select(*_FACTS, _DONE.case_id, _DONE.audited, _DONE.completed_at, reviews.c.at).select_from(
         screenings.outerjoin(inbox_entries, inbox_entries.c.case_id == _DONE.case_id)
     )
     query = query.where(*_of(version, of_batch, audited=True), _DONE.batch_id.in_(under_audit(of_batch)))
@@ -192,8 +193,11 @@ def under_audit(of_batch: OfBatch) -> list[str]:
     return [batch_id for batch_id, one in of_batch.items() if one.audit_rate > 0]
 
 
-def _unaudited_groups(conn: Connection, version: str, of_batch: OfBatch, counts: Sequence[Any]) -> list["_Alike"]:
-    """Texts that no coin chose, alike ones together: those that came to the inbox by what was read, and the rest."""
+def _unaudited_groups(conn: Connection, version: str, of_batch: OfBatch) -> list["_Alike"]:
+    """Texts that no coin chose, alike ones together: those that came to the inbox by what was read, and the rest, which
+    are read off an index, whatever their number.
+    """
+    ended = select(func.count().label("alike"), *_FACTS).where(*_of(version, of_batch, audited=False))
     query = select(func.count().label("alike"), *_FACTS).select_from(
         inbox_entries.join(screenings, _DONE.case_id == inbox_entries.c.case_id)
     )
@@ -201,7 +205,7 @@ def _unaudited_groups(conn: Connection, version: str, of_batch: OfBatch, counts:
     named = (*_FACTS, reviews.c.label, reviews.c.blind, adjudications.c.label, "disputed", "unread")
     came = [_Alike(**row._mapping) for row in conn.execute(query.group_by(*named))]
     rest = Counter[tuple[str, float, str]]()
-    for row in counts:
+    for row in conn.execute(ended.group_by(*_FACTS)):
         rest[row.outcome, row.audit_probability, row.batch_id] += row.alike
     for one in came:
         rest[one.outcome, one.audit_probability, one.batch_id] -= one.alike
@@ -225,27 +229,19 @@ class _Alike(NamedTuple):
     settled: str | None = None
     disputed: bool = False
     unread: bool = False
+    audited: bool = False
 
 
-def _review(row: Any, of_batch: Any) -> Review:
-    return Review(
-        case=_case(row, of_batch, audit_coin(str(of_batch.seed), row.case_id)),
-        settled_at=row.completed_at,
-        read_at=row.at if row.blind else None,
-        not_blind=row.blind is False,
-    )
-
-
-def _case(row: Any, of_batch: Any, coin: float = _NOT_TOSSED) -> AuditCase:
+def _case(row: Any, of_batch: OfBatch) -> AuditCase:
     """A settled case with the chance that it had of being read: 1 where all that is called unsafe is read."""
-    blind = bool(row.blind)
-    read_anyway = row.outcome == Outcome.UNSAFE.value and of_batch.reach == Reach.READ
+    blind, its = bool(row.blind), of_batch[row.batch_id]
+    read_anyway = row.outcome == Outcome.UNSAFE.value and its.reach == Reach.READ
     return AuditCase(
         stratum=f"texts with π {row.audit_probability:g}",
         outcome=Outcome(row.outcome),
         probability=1.0 if read_anyway else row.audit_probability,
-        tossed_at=of_batch.audit_rate,
-        coin=coin,
+        tossed_at=its.audit_rate,
+        coin=audit_coin(str(its.seed), row.case_id) if row.audited else _NOT_TOSSED,
         blind_first=Label(row.label) if blind and row.label in ("safe", "unsafe") else None,
         inconclusive=blind and row.label == "insufficient_information",
         by_several=blind and row.settled is not None,
@@ -266,12 +262,8 @@ def audited_reviews(db: Database, actor: Actor, version: str) -> tuple[tuple[str
         of_batch = batches_of(conn, version)
         here = (_DONE.configuration == version, _DONE.batch_id.in_(under_audit(of_batch)), reviews.c.id.is_not(None))
         rows = conn.execute(_join_reviews(query.where(*here)).order_by(_DONE.completed_at, _DONE.case_id)).all()
-    found = ((row.case_id, _case(row, of_batch[row.batch_id], _coin(row, of_batch)), row.blind) for row in rows)
+    found = ((row.case_id, _case(row, of_batch), row.blind) for row in rows)
     return tuple((case_id, case) for case_id, case, blind in found if blind or case.selected)
-
-
-def _coin(row: Any, of_batch: OfBatch) -> float:
-    return audit_coin(str(of_batch[row.batch_id].seed), row.case_id) if row.audited else _NOT_TOSSED
 
 
 def severities(db: Database, actor: Actor, version: str) -> Mapping[int | None, int]:

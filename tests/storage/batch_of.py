@@ -103,7 +103,7 @@ def commit_run(
 
 def commit(db: Database, case_id: str, ended: Screening, cost_usd: float | None = 0.01) -> bool:
     """Commit an outcome."""
-    return screenings.commit_outcome(db, case_id, ended, cost_usd, CONFIGURATION.version, LATER)
+    return screenings.commit_end(db, case_id, ended, cost_usd, CONFIGURATION.version, LATER) is screenings.End.KEPT
 
 
 def decide(db: Database, case_id: str, outcome: Outcome = Outcome.SAFE, cost_usd: float | None = 0.01) -> None:
