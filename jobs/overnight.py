@@ -128,9 +128,9 @@ class OvernightRunner:
             if service_id is None:
                 await self._do(overnight.keep_results, sent, {}, self.clock())
                 return True
-            await self._do(overnight.record_sent, sent.id, service_id)
+            await self._do(overnight.note, sent.id, {"service_id": service_id})
         found = await service.find(service_id)
-        await self._do(overnight.record_progress, sent.id, _processed(found))
+        await self._do(overnight.note, sent.id, {"processed": _processed(found)})
         if found.processing_status == "ended":
             await self._count(service, made, sent, service_id)
             return True
@@ -165,7 +165,7 @@ class OvernightRunner:
         if await self._do(_may_send, sent.batch_id):
             requests = await self._do(_requests, made, sent.id)
             service_id = await service.create(sent.seed, requests)
-            await self._do(overnight.record_sent, sent.id, service_id)
+            await self._do(overnight.note, sent.id, {"service_id": service_id})
 
     async def _count(self, service: "MessageBatches", made: Configuration, sent: HandedIn, service_id: str) -> None:
         """Every result of ours that has no answer yet, by the same checks as a live reply; the first of each counts."""

@@ -103,16 +103,10 @@ def unanswered(db: Database, message_batch: str) -> list[Row[Any]]:
     return list(db.rows(select(message_requests).where(*of_it)))
 
 
-def record_sent(db: Database, message_batch: str, service_id: str) -> None:
-    """Record the id that the service gave the message batch; the first one recorded is kept."""
+def note(db: Database, message_batch: str, told: Mapping[str, object]) -> None:
+    """Record what the service says of the message batch: the id that it gave it, how much is ``processed``."""
     with db.write() as conn:
-        unsent = update(message_batches).where(_of.id == message_batch, _of.service_id.is_(None))
-        conn.execute(unsent.values(service_id=service_id))
-
-
-def record_progress(db: Database, message_batch: str, processed: int) -> None:
-    with db.write() as conn:
-        conn.execute(update(message_batches).where(_of.id == message_batch).values(processed=processed))
+        conn.execute(update(message_batches).where(_of.id == message_batch).values(**told))
 
 
 def service_ids(db: Database) -> set[str]:
