@@ -259,7 +259,7 @@ async def test_the_finished_start_of_a_draw_batch_is_shown_before_the_draw_batch
     async with running(db, agents):
         await until(lambda: agents.asked != [])
         request = agents.asked[0]
-        assert request.bill is not None and request.count >= 3
+        assert request.bill is not None and request.count >= 3 and request.urgent, "it passes those of batches"
         assert single_texts.look(db, LOCAL_USER, case_id).started
         request.bill.answers[1] = Draw(label=Label.UNSAFE)  # the second comes first: nothing may be shown yet
         await asyncio.sleep(1.2)

@@ -3,95 +3,44 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from sqlalchemy import select
 
-from jobs.agents import (
-    LAPSES_S,
-    UNDER_WAY_S,
-    Agents,
-    SharedLimiter,
-    limited_agents,
-    pace_of,
-)
-from jobs.intake import configuration
+from jobs.agents import LAPSES_S, UNDER_WAY_S, SharedLimiter, limited_agents, pace_of
 from jobs.process import system_clock
-from screening.datasets.rows import NewCase
-from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
-from screening.settings import Settings
-from screening.text.received import receive
-from storage.batches import single_texts
-from storage.batches.batches import NewBatch, cancel, progress
-from storage.batches.configurations import save_configuration
+from storage.batches.batches import cancel, progress
 from storage.batches.pending import Pace, give_up, hold
 from storage.database import Database
-from storage.schema import batches
-from tests.jobs.files import batch_from, settings, write_posts
+from tests.jobs.files import batch_from, write_posts
 from tests.jobs.processes import NotingStub
-from tests.jobs.running import running, until
+from tests.jobs.running import running, settings_of, until
 from tests.stub_server import StubPlan
-
-LIVE = "My neighbour brought us apples and we talked about the garden."
-
-
-@contextlib.asynccontextmanager
-async def at_work(db: Database, chosen: Settings, *names: str) -> AsyncIterator[None]:
-    """Workers of these names, in this process, over one batch; it is cancelled before the end."""
-    async with contextlib.AsyncExitStack() as stack:
-        for name in names:
-            agents = await stack.enter_async_context(limited_agents(chosen, db, name))
-            await stack.enter_async_context(running(db, agents, worker=name))
-        yield
-        (batch_id,) = db.values(select(batches.c.id).where(batches.c.kind == "batch"))
-        assert progress(db, batch_id).pending > 0, "there was too little to do"
-        cancel(db, LOCAL_USER.at(system_clock()), batch_id)
-
-
-def limited(service: NotingStub, db: Database, folder: Path, rows: int) -> Settings:
-    options = {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k", "requests_per_minute": 600}
-    chosen = settings("sqlite://", options | {"concurrency": 10})
-    write_posts(folder / "posts.csv", rows)
-    batch_from(db, folder / "posts.csv", chosen)
-    return chosen
 
 
 async def test_two_workers_never_exceed_the_limit_of_one_account(
     postgresql_db: Database, stub: Callable[[StubPlan], NotingStub], tmp_path: Path
 ) -> None:
-    service = stub(StubPlan(latency_s=0.02))
-    async with at_work(postgresql_db, limited(service, postgresql_db, tmp_path, 60), "w1", "w2"):
+    db, service = postgresql_db, stub(StubPlan(latency_s=0.02))
+    chosen = settings_of(service.url, requests_per_minute=600, concurrency=10)
+    write_posts(tmp_path / "posts.csv", 60)
+    batch_id = batch_from(db, tmp_path / "posts.csv", chosen)
+    async with contextlib.AsyncExitStack() as stack:
+        for name in ("w1", "w2"):
+            agents = await stack.enter_async_context(limited_agents(chosen, db, name))
+            await stack.enter_async_context(running(db, agents, worker=name))
         await until(lambda: service.counters.requests > 70)
+        assert progress(db, batch_id).pending > 0, "there was too little to do"
+        cancel(db, LOCAL_USER.at(system_clock()), batch_id)
     pace, busiest = pace_of(600), {seconds: service.counters.busiest(seconds) for seconds in (1.0, 3.0, 5.0)}
     for seconds, requests in busiest.items():  # so a minute holds no more than the limit, as `pace_of` reckons
         assert requests <= pace.burst + (seconds + LAPSES_S + UNDER_WAY_S) * pace.per_second + 2
     assert service.counters.max_in_flight <= 10
-
-
-async def test_a_live_text_passes_the_calls_of_a_batch_that_the_limit_holds_back(
-    db: Database, stub: Callable[[StubPlan], NotingStub], tmp_path: Path
-) -> None:
-    service = stub(StubPlan(latency_s=0.02))
-    chosen = limited(service, db, tmp_path, 100)
-    async with at_work(db, chosen, "w"):
-        await until(lambda: service.counters.requests > 30)
-        now = system_clock()
-        version = save_configuration(db, configuration(chosen, Agents(chosen), preset("certified")), now)
-        new = NewBatch(name="live", configuration_version=version, seed=0, kind="interactive")
-        live = NewCase(row=1, external_id="text", text=receive(LIVE))
-        case_id = single_texts.submit(db, LOCAL_USER.at(now), live, new)  # as the Screen page does
-        await until(lambda: single_texts.look(db, LOCAL_USER, case_id).outcome is not None)
-    asked = list(service.asked_at.items())
-    ours = sorted(moment for (_, text), moments in asked if text == LIVE for moment in moments)
-    others = [moment for (_, text), moments in asked if text != LIVE for moment in moments]
-    between = sum(ours[0] <= moment <= ours[-1] for moment in others)
-    assert len(ours) > 10 and between <= 2 * len(ours), "without priority it would be dozens of draw batches"
 
 
 @given(per_minute=st.integers(1, 5000))
