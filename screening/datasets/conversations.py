@@ -180,6 +180,11 @@ def content_of(content: object) -> tuple[str, bool] | None:
     return "\n\n".join(words for words, _ in parts), any(lost for _, lost in parts)
 
 
+def words_of(content: object) -> str:
+    """The text of a message; empty for what is none."""
+    return (content_of(content) or ("", False))[0]
+
+
 def note(value: object) -> str | None:
     """A time or an id as it may be kept: short, in printable characters.
 
@@ -445,7 +450,7 @@ def _together(rows: Rows, mapping: ColumnMapping, reading: ConversationReading) 
                 f"row {row.row} does not fit ({row.detail}): a conversation would lack a turn. Mend that row.",
                 line=row.line,
             )
-        name, words = row.single(mapping.id), _words(row, mapping)
+        name, words = row.single(mapping.id), words_of(row.content(mapping.text))
         if name is None or not name.strip():
             why = TurnsRefused(Reason.NO_ID, f"row {row.row} says of no conversation that it is a turn of it")
             nameless.append(_refused(row.with_fields({mapping.text: None}), why, words, named=True))
@@ -457,10 +462,6 @@ def _together(rows: Rows, mapping: ColumnMapping, reading: ConversationReading) 
     yield from nameless
     for of_one in kept.values():
         yield _one(of_one, mapping, reading)
-
-
-def _words(row: FileRow, mapping: ColumnMapping) -> str:
-    return (content_of(row.content(mapping.text)) or ("", False))[0]
 
 
 def _one(rows: list[FileRow], mapping: ColumnMapping, reading: ConversationReading) -> FileRow:
@@ -479,7 +480,7 @@ def _one(rows: list[FileRow], mapping: ColumnMapping, reading: ConversationReadi
         order = _order([(row.row, place) for row, (place, _) in zip(rows, placed, strict=True)])
         turns = tuple(placed[at][1] for at in order)
     except TurnsRefused as refusal:
-        return _refused(first, refusal, "\n\n".join(_words(row, mapping) for row in rows), named=True)
+        return _refused(first, refusal, "\n\n".join(words_of(row.content(mapping.text)) for row in rows), named=True)
     return replace(first, talk=Conversation(turns=turns))
 
 

@@ -153,7 +153,7 @@ def _parse(lines: "_Lines", separator: str) -> Iterator[_Cells]:
         except StopIteration:
             return
         except csv.Error as error:
-            raise _refusal(lines, separator, str(error)) from None
+            raise _refusal(lines, str(error)) from None
         yield _Cells(lines.first, lines.number, [cell.replace(_LONE_RETURN, "\r") for cell in cells])
 
 
@@ -193,29 +193,14 @@ class _Lines:
         self.record, self._length = [], 0
 
 
-def _refusal(lines: _Lines, separator: str, error: str) -> FileRefused:
-    line = lines.first + _opening_quote("".join(lines.record), separator)
-    if "field larger" in error:
-        return FileRefused(f"a quote opens a cell longer than {CELL_LIMIT:,} characters; is it ever closed?", line=line)
+def _refusal(lines: _Lines, error: str) -> FileRefused:
     if "unexpected end" in error:
-        return FileRefused("a quote opens here and is never closed; the rows after it cannot be told apart.", line=line)
+        said = "a quote opens here and is never closed; the rows after it cannot be told apart."
+        return FileRefused(said, line=lines.first)
     escaped = any('\\"' in one for one in lines.record)
     how = "not with a backslash before it (in Spark: .option('escape', '\"'))." if escaped else ""
     return FileRefused(
         "a quote opens here and is closed in the middle of a cell; the rows around it cannot be told apart. "
         f"A quote inside a cell is written twice{', ' + how if how else '.'}",
-        line=line,
+        line=lines.first,
     )
-
-
-def _opening_quote(record: str, separator: str) -> int:
-    """How many lines into the record its last quoted cell begins."""
-    token = re.compile(rf'(^|{re.escape(separator)}|\r\n|\n|\r)"((?:[^"]|"")*)("|$)')
-    opened = 0
-    position = 0
-    while match := token.search(record, position):
-        opened = match.start(2)
-        position = match.end()
-        if position >= len(record) or record[position] not in f"{separator}\r\n":
-            break
-    return len(re.findall(r"\r\n|\n|\r", record[:opened]))

@@ -7,6 +7,7 @@ from functools import partial
 from io import TextIOWrapper
 from typing import Any
 
+from screening.datasets.conversations import words_of
 from screening.datasets.mapping import propose_mapping
 from screening.datasets.rows import CELL_LIMIT, Fields, FileLayout, FileRow, Reason, Rows, agreed_value
 from screening.datasets.sources import (
@@ -165,22 +166,13 @@ def _inspect(row: Mapping[str, Any]) -> dict[str, Any]:
 def _first_choice(output: Mapping[str, Any]) -> str | None:
     choices = _list(output.get("choices"))
     message = choices[0].get("message") if choices and isinstance(choices[0], dict) else None
-    return content_text(message.get("content")) if isinstance(message, dict) else None
+    return words_of(message.get("content")) if isinstance(message, dict) else None
 
 
 def _last_user(asked: object) -> object:
     """The last message of the user where the input is a list of messages."""
     messages = [one for one in _list(asked) if isinstance(one, dict) and one.get("role") == "user"]
-    return content_text(messages[-1].get("content")) if messages else asked
-
-
-def content_text(content: object) -> str | None:
-    """The text of a message, whether a string or a list of parts as model services write it; None without text."""
-    if isinstance(content, str):
-        return content
-    parts = [one.get("text") for one in _list(content) if isinstance(one, dict)]
-    found = [part for part in parts if isinstance(part, str)]
-    return "\n\n".join(found) if found else None
+    return words_of(messages[-1].get("content")) if messages else asked
 
 
 def _word(value: object) -> str:

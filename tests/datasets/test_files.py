@@ -16,14 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.datasets import delimited
-from screening.datasets.export import rejected_csv
 from screening.datasets.mapping import ColumnMapping
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase, Reason, RejectedRow
 from screening.datasets.sources import ColumnsUnclear, FileFormat, FileRefused
 from screening.labels import Label
 from screening.text.flags import Flag
-from screening.text.received import ReceivedText, original_text, receive
+from screening.text.received import original_text
 from tests.datasets.reading import RISK, lines, packed_workbook, parquet, read, workbook
 from tests.fixtures.bad_inputs import bad_inputs
 
@@ -233,25 +232,8 @@ def test_every_bad_input_comes_back_exactly_from_every_format(kind: str) -> None
 def test_reading_goes_on_after_a_row_as_if_it_had_begun_there() -> None:
     """Duplicates are known from the whole file, so a row fares the same whether those before it are asked for."""
     table = read_table(b"id,text\n1,a day\n2,another\n1,a day\n\n3,\n4,a last day\n")
-    whole, received = list(table.rows()), []
-
-    def noted(raw: str) -> ReceivedText:
-        received.append(raw)
-        return receive(raw)
-
-    for after in range(len(whole) + 2):
-        received.clear()
-        assert list(table.rows(noted, after=after)) == whole[after:]
-        assert len(received) == sum(isinstance(row, NewCase) for row in whole[after:])
-
-
-def test_the_list_of_rejected_rows_opens_as_csv() -> None:
-    rows = (row for row in read_table(b"id,text\n1,a\n=2,b,=c\n3,d\n").rows() if isinstance(row, RejectedRow))
-    written = "".join(rejected_csv(rows)).removeprefix("\ufeff")
-    assert list(csv.reader(io.StringIO(written))) == [
-        ["row", "line", "id", "reason", "detail", "original"],
-        ["2", "3", "'=2", "extra_cells", "3 cells where the header has 2", '["=2", "b", "=c"]'],
-    ]
+    whole = list(table.rows())
+    assert [list(table.rows(after=after)) for after in range(8)] == [whole[after:] for after in range(8)]
 
 
 # --- whatever the bytes: every row comes out once, and no text under another row's id
