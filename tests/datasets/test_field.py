@@ -119,8 +119,16 @@ ARGILLA = {
     "responses": {"label": [{"value": "unsafe", "user_id": "u"}, {"value": "safe", "status": "draft"}]},
 }  # fmt: skip
 BINARY = {"id": [b"007", b"8"], "text": ["töd".encode(), b"caf\xe9 au lait"], "label": [b"unsafe", b"safe"]}
+CLASSES = {"names": ["suicide", "safe"], "_type": "ClassLabel"}
+
+
+def _classes(feature: object, *cells: object) -> bytes:
+    """A Parquet file that says what the numbers in its column of labels stand for."""
+    return parquet({"text": ["soup", "rain", "bread"], "label": list(cells)}, {"label": feature})
+
+
 POSTS = [["I am fine", "I want to die tonight"], ["only one"], []]
-WHOLE = [("0", "I am fine\n\nI want to die tonight"), ("1", "only one"), R.EMPTY_TEXT]
+JOINED_POSTS = [("0", "I am fine\n\nI want to die tonight"), ("1", "only one"), R.EMPTY_TEXT]
 
 
 @pytest.mark.parametrize(
@@ -139,8 +147,8 @@ WHOLE = [("0", "I am fine\n\nI want to die tonight"), ("1", "only one"), R.EMPTY
          "text", ["a", R.NOT_A_TEXT, "c"]),
         (_json({"id": 1, "text": "a", "reply": ["b", {}]}, {"id": 2, "text": "c", "reply": None}), None,
          "text", [R.NOT_A_TEXT, "c"]),
-        (_json(*({"id": n, "text": posts} for n, posts in enumerate(POSTS))), JOINED, "id text", WHOLE),
-        (parquet({"id": ["0", "1", "2"], "text": POSTS}), JOINED, "id text", WHOLE),
+        (_json(*({"id": n, "text": posts} for n, posts in enumerate(POSTS))), JOINED, "id text", JOINED_POSTS),
+        (parquet({"id": ["0", "1", "2"], "text": POSTS}), JOINED, "id text", JOINED_POSTS),
         (b'id,Post\n1,"[""a"", ""b""]"\n2,"[\'c\', ""it\'s""]"\n3,[deleted by me]\n',
          ColumnMapping(text="Post", id="id", lists=True), "text", ["a\n\nb", "c\n\nit's", "[deleted by me]"]),
         (_json(_task(1, "unsafe", "unsafe"), _task(2, "safe", "unsafe"), _task(3)), None, "id text label group",
@@ -150,6 +158,23 @@ WHOLE = [("0", "I am fine\n\nI want to die tonight"), ("1", "only one"), R.EMPTY
         (_json(ARGILLA), None, "id text label group", [("r1", "hello", U, "test")]),
         (_json({"text": "a", "w": " https://x.org/1\n2 "}, {"text": "b", "w": ""}, {"text": "c", "w": "x" * 900}),
          ColumnMapping(text="text", where="w"), "where", ["https://x.org/1 2", None, "x" * 500]),
+        (b"id,text,label,answer\n1,soup,SAFE,reject\n2,rain,SAFE,accept\n", None, "label", [None, S]),
+        (b'id,text,label\n1,soup,"{""choices"":[""safe"",""unsafe""]}"\n2,rain,"[""unsafe""]"\n', None,
+         "label", [None, U]),
+        (b'{"features":[{"name":"label","type":{"_type":"ClassLabel","names":["unsafe","safe"]}}],'
+         b'"rows":[{"row_idx":0,"row":{"text":"soup","label":1}},{"row_idx":1,"row":{"text":"rain","label":-1}}]}',
+         None, "label", [S, None]),
+        (b"id,text,label\n1,soup,0\n2,rain,1\n", None, "label", [None, None]),
+        (_classes(CLASSES, 0, 1, -1), None, "label", [U, S, None]),
+        (_classes(CLASSES | {"num_classes": 2}, 1, 0, 7), None, "label", [S, U, None]),
+        (_classes({"feature": CLASSES, "_type": "Sequence"}, [0], [1], [0, 1]), None, "label", [U, S, None]),
+        (_classes([CLASSES], [0], [1], []), None, "label", [U, S, None]),
+        (_classes({"dtype": "int64", "_type": "Value"}, 0, 1, 1), None, "label", [None, None, None]),
+        *[((head + row).encode(), None, "text", [R.DESCRIBES_COLUMNS, "Response"]) for head, row in (
+            ("Respondent ID,Collector ID,text,Age\n,,Open-Ended Response,Response\n", "7,9,Response,\n"),
+            ("Respondent ID,Collector ID,text,Which?,,\n,,Open-Ended Response,Friend,Doctor,Other (please specify)\n",
+             "7,9,Response,,,\n"),
+            ("respondent_id;collector_id;text;Are you ok?\n;;Open-Ended Response;Yes / No\n", "7;9;Response;\n"))],
     ],
 )  # fmt: skip
 def test_rows_of_other_tools(content: bytes, mapping: ColumnMapping | None, facts: str, rows: list[Any]) -> None:
@@ -296,59 +321,11 @@ def test_a_transcript_as_a_file_is_one_conversation_whose_speakers_are_asked() -
         assert isinstance(row, NewCase) and row.thread is not None and "hi, " in row.text.stored
 
 
-@pytest.mark.parametrize(
-    ("source", "labels"),
-    [
-        (b"id,text,label,answer\n1,soup,SAFE,reject\n2,rain,SAFE,accept\n", [None, Label.SAFE]),
-        (b'id,text,label\n1,soup,"{""choices"":[""safe"",""unsafe""]}"\n2,rain,"[""unsafe""]"\n', [None, Label.UNSAFE]),
-        (b'{"features":[{"name":"label","type":{"_type":"ClassLabel","names":["unsafe","safe"]}}],'
-         b'"rows":[{"row_idx":0,"row":{"text":"soup","label":1}},{"row_idx":1,"row":{"text":"rain","label":-1}}]}',
-         [Label.SAFE, None]),
-        (b"id,text,label\n1,soup,0\n2,rain,1\n", [None, None]),
-    ],
-)  # fmt: skip
-def test_a_label_is_read_as_what_it_is_or_as_none(source: bytes, labels: list[Label | None]) -> None:
-    assert read(source, "label") == labels
-
-
-CLASSES = {"names": ["suicide", "safe"], "_type": "ClassLabel"}
-
-
-@pytest.mark.parametrize(
-    ("feature", "cells", "labels"),
-    [
-        (CLASSES, [0, 1, -1], [Label.UNSAFE, Label.SAFE, None]),
-        (CLASSES | {"num_classes": 2}, [1, 0, 7], [Label.SAFE, Label.UNSAFE, None]),
-        ({"feature": CLASSES, "_type": "Sequence"}, [[0], [1], [0, 1]], [Label.UNSAFE, Label.SAFE, None]),
-        ([CLASSES], [[0], [1], []], [Label.UNSAFE, Label.SAFE, None]),
-        ({"dtype": "int64", "_type": "Value"}, [0, 1, 1], [None, None, None]),
-    ],
-)
-def test_a_parquet_file_says_what_its_label_numbers_stand_for(
-    feature: object, cells: list[object], labels: list[Label | None]
-) -> None:
-    content = parquet({"text": ["soup", "rain", "bread"], "label": cells}, {"label": feature})
-    assert read(content, "label") == labels
-
-
 def test_a_saved_folder_says_what_its_label_numbers_stand_for(tmp_path: Path) -> None:
     place = saved(tmp_path / "set" / "train", {"text": ["soup", "rain", "bread"], "label": [0, 1, -1]})
     (place / "dataset_info.json").write_text(json.dumps({"features": {"label": CLASSES}}))
     (tmp_path / "set" / "dataset_dict.json").write_text(json.dumps({"splits": ["train"]}))
     assert read(tmp_path / "set", "label") == [Label.UNSAFE, Label.SAFE, None]
-
-
-@pytest.mark.parametrize(
-    ("head", "row"),
-    [
-        ("Respondent ID,Collector ID,text,Age\n,,Open-Ended Response,Response\n", "7,9,Response,\n"),
-        ("Respondent ID,Collector ID,text,Which?,,\n,,Open-Ended Response,Friend,Doctor,Other (please specify)\n",
-         "7,9,Response,,,\n"),
-        ("respondent_id;collector_id;text;Are you ok?\n;;Open-Ended Response;Yes / No\n", "7;9;Response;\n"),
-    ],
-)  # fmt: skip
-def test_the_second_line_of_a_survey_is_no_text(head: str, row: str) -> None:
-    assert read((head + row).encode(), "text") == [Reason.DESCRIBES_COLUMNS, "Response"]
 
 
 def test_names_of_columns_are_known_in_every_spelling_and_of_several_questions_the_label_is_asked() -> None:

@@ -16,14 +16,13 @@ from screening.text.language import is_supported
 from screening.text.masking import mask
 from screening.text.received import CHARACTER_LIMIT, KeptFlags, is_obfuscated, original_text, receive
 from tests.fixtures.bad_inputs import bad_inputs
-from tests.text.sentences import ENGLISH, MASKED, OTHER, STATEMENTS
+from tests.text.sentences import ENGLISH, OTHER, STATEMENTS, TABLES
 
 WRITTEN = STATEMENTS["writing"]
 INPUTS = {one["id"]: one["text"] for one in bad_inputs()}
 ANY_TEXT = st.text(st.characters(codec=None, categories=None), max_size=60) | st.text(
     st.sampled_from("die I\x00\u200b\u200d\ufe0f\ud83d\ude00\ue000\u202e\u0336\U000e0041😀é"), max_size=40
 )
-ENGLAND = "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f"
 
 
 def test_what_nobody_can_vouch_for_refuses_safe() -> None:
@@ -62,22 +61,7 @@ def test_every_bad_input_is_kept_exactly_and_halves_of_a_surrogate_are_not_lost(
     assert (pair.stored, pair.flags, original_text(pair)) == ("tired 😔", {Flag.ALTERED}, "tired \ud83d" + "\ude14")
 
 
-@pytest.mark.parametrize(
-    ("raw", "model_text"),
-    [
-        ("I want to d\xadie", "I want to die"),
-        ("note: \u202eefas si siht", "note: efas si siht"),
-        ("I am fine\U000e006c\U000e0061", "I am fine"),
-        ("ok\ufe00\ufe01", "ok"),
-        ("h\u0336\u0489\u0336i\u0336", "hi"),
-        ("𝓘 𝔀𝓪𝓷𝓽 ｔｏ ⓓⓘⓔ 🅽🅾🆆", "I want to die NOW"),
-        ("a\x01b\r\nc\rd\u2028e\x1ff", "ab\nc\nd\ne f"),
-        ("10² is not 102, ½ is half", "10² is not 102, ½ is half"),
-        ("cafe\u0301 👩\u200d👩\u200d👧 ❤\ufe0f", "café 👩\u200d👩\u200d👧 ❤\ufe0f"),
-        (f"England {ENGLAND} won", f"England {ENGLAND} won"),
-        ("\t=1 ", "=1"),
-    ],
-)
+@pytest.mark.parametrize(("raw", "model_text"), TABLES["plain"].items())
 def test_the_model_sees_the_plain_letters(raw: str, model_text: str) -> None:
     assert receive(raw).model_text == model_text
 
@@ -85,24 +69,13 @@ def test_the_model_sees_the_plain_letters(raw: str, model_text: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "flags"),
     [
-        ("I want to d\u200bie", {Flag.HIDDEN_UNICODE, Flag.STATED_RISK}),
-        ("I want to d\x08ie", {Flag.HIDDEN_UNICODE, Flag.CONTROL_CHARACTERS, Flag.STATED_RISK}),
-        ("all fine \u200b\u200c\u200b\u200b today", {Flag.HIDDEN_UNICODE}),
-        ("\ufeffall fine\u200b today", set()),
-        ("all fine 👩\u200d👩\u200d👧 ❤\ufe0f 3\ufe0f\u20e3", set()),
-        (f"a flag {ENGLAND} for you", set()),
-        ("all fine 🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0061 today", {Flag.HIDDEN_UNICODE}),
-        ("a lost \ufffd sign", {Flag.UNREADABLE}),
-        ("a stray\x00 sign of something", {Flag.ALTERED, Flag.UNREADABLE, Flag.CONTROL_CHARACTERS}),
-        ("741741", {Flag.NO_WORDS}),
-        ("", {Flag.EMPTY}),
-        (" \n\u3164", {Flag.EMPTY}),
-        ("fine " * (CHARACTER_LIMIT // 5) + "x", {Flag.TOO_LONG}),
-        ("fine " * (CHARACTER_LIMIT // 5), set()),
+        *TABLES["found"].items(),
+        ("fine " * (CHARACTER_LIMIT // 5) + "x", [Flag.TOO_LONG]),
+        ("fine " * (CHARACTER_LIMIT // 5), []),
     ],
 )
-def test_findings(raw: str, flags: set[Flag]) -> None:
-    assert receive(raw).flags == flags
+def test_findings(raw: str, flags: list[str]) -> None:
+    assert receive(raw).flags == set(flags)
 
 
 def test_a_text_above_the_limit_is_not_screened_and_the_end_of_a_long_one_reaches_the_model() -> None:
@@ -131,15 +104,7 @@ def test_what_was_found_in_a_text_is_kept_and_the_text_is_not() -> None:
 
 
 def test_another_alphabet_read_by_the_wrong_table_is_unreadable_and_western_letters_are_not() -> None:
-    for text, table in {
-        "Я хочу умереть": "cp1251",
-        "привет": "koi8-r",
-        "我想死": "gb18030",
-        "今天很好": "gb18030",
-        "살기 싫어요": "euc-kr",
-        "θέλω να πεθάνω": "cp1253",
-        "אני רוצה למות": "cp1255",
-    }.items():
+    for text, table in TABLES["tables"].items():
         assert Flag.UNREADABLE in receive(text.encode(table).decode("cp1252", "replace")).flags, text
     for text in ("Rødgrød på øåæ", "¡¿Qué?!", "ööööh nein", "naïveté à l'œuvre", "Þýðir það?", "£££££ 5½¾"):
         assert Flag.UNREADABLE not in receive(text).flags, text
@@ -161,21 +126,10 @@ def test_another_language_is_not_supported_and_informal_english_is_mostly() -> N
 
 # --- what is shown, and what is masked
 
-MARKED = {
-    "note: \u202eefas": "note: ⟨U+202E⟩efas",
-    "d\xadie": "d⟨U+00AD⟩ie",
-    "d\u200bie\ufeff": "d⟨U+200B⟩ie⟨U+FEFF⟩",
-    "fine\U000e006c": "fine⟨U+E006C⟩",
-    "ok\ufe0f ❤\ufe0f": "ok⟨U+FE0F⟩ ❤\ufe0f",
-    "a\x00b\x1bc\td\r\ne\rf": "a⟨U+0000⟩b⟨U+001B⟩c\td\r\ne⟨U+000D⟩f",
-    "tired \ud83d": "tired ⟨U+D83D⟩",
-    "a\u2028b": "a⟨U+2028⟩b",
-    "<b>plain</b> $x$ 👩\u200d👧": "<b>plain</b> $x$ 👩\u200d👧",
-}
-
 
 def test_markers() -> None:
-    assert {text: visible(text) for text in MARKED} == MARKED
+    marked = TABLES["marked"] | {"tired \ud83d": "tired ⟨U+D83D⟩"}
+    assert {text: visible(text) for text in marked} == marked
 
 
 @settings(max_examples=100)
@@ -187,8 +141,8 @@ def test_what_is_shown_holds_nothing_that_reorders_or_breaks(text: str) -> None:
 
 
 def test_what_is_found() -> None:
-    assert {text: mask(f"Please {text} now.") for text in MASKED} == {
-        text: f"Please {shown} now." for text, shown in MASKED.items()
+    assert {text: mask(f"Please {text} now.") for text in TABLES["masked"]} == {
+        text: f"Please {shown} now." for text, shown in TABLES["masked"].items()
     }
 
 

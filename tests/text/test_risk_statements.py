@@ -20,7 +20,7 @@ from screening.text.readings import Reading, versions
 from screening.text.received import receive
 from screening.text.risk_statements import _rules, risk_flags, risk_statements
 from tests.injection.suite import read_probes
-from tests.text.sentences import ENGLISH, EVERYDAY, ORDINARY, STATED, STATEMENTS
+from tests.text.sentences import ENGLISH, EVERYDAY, ORDINARY, STATED, STATEMENTS, TABLES
 
 HELD_OUT = [json.loads(line) for line in Path(__file__).with_name("held_out_statements.jsonl").read_text().splitlines()]
 DRESSES = {
@@ -73,22 +73,8 @@ def test_a_disguised_statement_is_found_wherever_it_stands_in_a_long_text(hidden
 
 
 def test_what_a_match_must_hold():
-    for expression, needed in {
-        "abc(?:de)?(?:fg|hi)": {"abc"},
-        r"\bkill\b.{0,9}\b(?:this|that)\b": {"kill"},
-        "(?:abcd|efgh)|ijkl": {"abcd", "efgh", "ijkl"},
-        "(?:abcd|.)x": None,
-        "(?:abcd)*x": None,
-        "(?:abcd){0,2}": None,
-        "(?:abcd){2,}": {"abcd"},
-        "(?=abcd)x(?!efgh)": None,
-        r"ab\x63d\u0065efgh": {"efgh"},
-        r"[^a]bcd[x-z]": {"bcd"},
-        "死にたい": {"死にたい"},
-        r"a\.b\|c": {"a.b|c"},
-        "abcd?": {"abc"},
-    }.items():
-        assert required_words(expression) == needed, expression
+    for expression, needed in TABLES["needed"].items():
+        assert (required_words(expression) or set()) == set(needed), expression
 
 
 @pytest.mark.parametrize("wordings", [_rules()[0], _wordings()])
