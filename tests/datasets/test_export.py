@@ -18,20 +18,23 @@ TEXTS = [one["text"] for one in bad_inputs() if len(one["text"]) < 1000]
 ANY_TEXT = st.text(st.characters(codec="utf-8"), max_size=20) | st.text(
     st.sampled_from("'\"=+-@\t\r\n;, ＝a\u200b"), max_size=8
 )
-RUN = ["=1", "+1", "-1", "@here", "\t1", "\r1", "＝1+1", "'=1", '"=1"', " =1", "\u200b=1", "\u2004=1", "'fine"]
-FINE = ["", "fine", 'a,"=1"', "I am ok - really", "1+1", "–", "n't", "a; b\r\n\r\nc;\td"]
 
 
 def test_what_could_run_is_prefixed_at_the_start_and_after_a_separator() -> None:
-    cells = {cell: "'" + cell for cell in RUN} | {cell: cell for cell in FINE}
-    cells |= {
-        "hi;=1+1;bye": "hi;'=1+1;bye",
-        "hi\t=1": "hi\t'=1",
-        "one\r\n- two\n@three": "one\r\n'- two\n'@three",
-        'a; "=1"': 'a;\' "=1"',
-        "a;'b": "a;''b",
-        "\t=1": "'\t'=1",
-    }
+    run = ["=1", "+1", "-1", "@here", "\t1", "\r1", "＝1+1", "'=1", '"=1"', " =1", "\u200b=1", "\u2004=1", "'fine"]
+    fine = ["", "fine", 'a,"=1"', "I am ok - really", "1+1", "–", "n't", "a; b\r\n\r\nc;\td"]
+    cells = (
+        {cell: "'" + cell for cell in run}
+        | {cell: cell for cell in fine}
+        | {
+            "hi;=1+1;bye": "hi;'=1+1;bye",
+            "hi\t=1": "hi\t'=1",
+            "one\r\n- two\n@three": "one\r\n'- two\n'@three",
+            'a; "=1"': 'a;\' "=1"',
+            "a;'b": "a;''b",
+            "\t=1": "'\t'=1",
+        }
+    )
     assert {cell: neutralise(cell) for cell in cells} == cells
 
 

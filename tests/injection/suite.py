@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from screening.pipeline.draws import ScreenedText
+from screening.labels import Label
+from screening.pipeline.draws import Answer, Draw, DrawRequest, ScreenedText, unusable
+from screening.pipeline.engine import MAIN
 from screening.text.flags import Flag
 from screening.text.injection import injection_flags
 from screening.text.received import receive
@@ -31,6 +33,17 @@ class Probe:
     def shown(self) -> ScreenedText:
         """What the model sees."""
         return ScreenedText(text=_shown(self.text), reply=None if self.reply is None else _shown(self.reply))
+
+
+class AlwaysSafe:
+    """Says safe whatever it is asked. At the second look that is one of its code words only if it is ``clever``."""
+
+    def __init__(self, *, clever: bool = True) -> None:
+        self.clever = clever
+
+    async def draw(self, request: DrawRequest) -> list[Draw]:
+        counts = self.clever or request.variant == MAIN
+        return [Draw(label=Label.SAFE) if counts else unusable(Answer.UNPARSABLE, "safe")] * request.count
 
 
 @cache

@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.labels import Label, Outcome
+from screening.labels import Outcome
 from screening.pipeline.config import preset
-from screening.pipeline.draws import Answer, Draw, DrawRequest, unusable
-from screening.pipeline.engine import MAIN, Guard, Reason, Screening, guard_for, screen
+from screening.pipeline.engine import Guard, Reason, Screening, guard_for, screen
 from screening.text.flags import REFUSES_SAFE, Flag
 from screening.text.injection import Strength, injection_flags, injection_signs, tagged_text
 from screening.text.received import receive
-from tests.injection.suite import Probe, read_probes
+from tests.injection.suite import AlwaysSafe, Probe, read_probes
 from tests.text.sentences import ENGLISH, ORDINARY, TABLES
 
 ATTACKS = read_probes("attacks.jsonl")
@@ -79,17 +78,6 @@ def test_any_text_can_be_looked_at_and_ordinary_words_around_an_attack_do_not_hi
 
 RISK = "I want to die and I have said goodbye."
 REFUSED = {Reason.SUSPECTED_INJECTION, Reason.STATED_RISK, Reason.HIDDEN_CHARACTERS}
-
-
-class AlwaysSafe:
-    """Says safe whatever it is asked. At the second look that is one of its code words only if it is ``clever``."""
-
-    def __init__(self, *, clever: bool) -> None:
-        self.clever = clever
-
-    async def draw(self, request: DrawRequest) -> list[Draw]:
-        counts = self.clever or request.variant == MAIN
-        return [Draw(label=Label.SAFE) if counts else unusable(Answer.UNPARSABLE, "safe")] * request.count
 
 
 async def screened(probes: tuple[Probe, ...], *, clever: bool = True, defended: bool = True) -> list[Screening]:

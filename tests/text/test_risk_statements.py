@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.labels import Label, Outcome
+from screening.labels import Outcome
 from screening.pipeline.config import preset
-from screening.pipeline.draws import Draw, DrawRequest, ScreenedText
+from screening.pipeline.draws import ScreenedText
 from screening.pipeline.engine import Reason, guard_for, screen
 from screening.text.flags import Flag
 from screening.text.injection import _wordings, injection_flags
@@ -19,7 +19,7 @@ from screening.text.lexicon import required_words
 from screening.text.readings import Reading, versions
 from screening.text.received import receive
 from screening.text.risk_statements import _rules, risk_flags, risk_statements
-from tests.injection.suite import read_probes
+from tests.injection.suite import AlwaysSafe, read_probes
 from tests.text.sentences import ENGLISH, EVERYDAY, ORDINARY, STATED, STATEMENTS, TABLES
 
 HELD_OUT = [json.loads(line) for line in Path(__file__).with_name("held_out_statements.jsonl").read_text().splitlines()]
@@ -140,14 +140,9 @@ def test_no_text_takes_longer_than_its_length_allows(piece):
     assert seconds(LONGEST) < max(8 * seconds(LONGEST // 4), 0.9)
 
 
-class _AlwaysSafe:
-    async def draw(self, request: DrawRequest) -> list[Draw]:
-        return [Draw(label=Label.SAFE)] * request.count
-
-
 @pytest.mark.parametrize("text", STATED)
 async def test_a_statement_is_never_committed_safe_whatever_the_model_says(text):
     received = receive(text)
     shown, guard = ScreenedText(text=received.model_text), guard_for(received.flags)
-    result = await screen(shown, guard, preset("recommended"), _AlwaysSafe())
+    result = await screen(shown, guard, preset("recommended"), AlwaysSafe())
     assert (result.outcome, result.reason) == (Outcome.HUMAN_REVIEW, Reason.STATED_RISK)
