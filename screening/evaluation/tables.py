@@ -74,27 +74,21 @@ def dollar_text(value: float | None) -> str:
 
 def plain_rows(table: ResultsTable) -> list[dict[str, object]]:
     """The rows as flat data: each rate with its interval and counts, None where undefined."""
-    return [_plain(row, table) for row in table.rows]
-
-
-def _plain(row: Measured, table: ResultsTable) -> dict[str, object]:
-    metrics = row.metrics
-    rates = {name: getattr(metrics, name) for name in ("accuracy", "fpr", "fnr")}
-    rates |= {"subset_fnr": table.subset(row), "escalation_rate": metrics.escalation_rate}
-    for case, extremes in (("worst", metrics.worst), ("best", metrics.best)):
-        rates |= {f"{case}_{name}": getattr(extremes, name) for name in ("accuracy", "fpr", "fnr")}
-    plain: dict[str, object] = {"condition": row.name, "n": metrics.n, "unsettled": row.unsettled}
-    for name, rate in rates.items():
-        cells = rate.plain if rate else dict.fromkeys(Proportion(0, 0).plain)
-        plain |= {name if of_it == "value" else f"{name}_{of_it}": cell for of_it, cell in cells.items()}
-    return plain | {
-        "mean_calls": metrics.mean_calls,
-        "calls": metrics.calls,
-        "tokens": metrics.tokens,
-        "cost_usd": row.cost_usd,
-        "without_reference": metrics.without_reference,
-        "references_from": table.provenance,
-    }
+    plain: list[dict[str, object]] = []
+    for row in table.rows:
+        metrics = row.metrics
+        rates = {name: getattr(metrics, name) for name in ("accuracy", "fpr", "fnr")}
+        rates |= {"subset_fnr": table.subset(row), "escalation_rate": metrics.escalation_rate}
+        for case, extremes in (("worst", metrics.worst), ("best", metrics.best)):
+            rates |= {f"{case}_{name}": getattr(extremes, name) for name in ("accuracy", "fpr", "fnr")}
+        plain.append({"condition": row.name, "n": metrics.n, "unsettled": row.unsettled})
+        for name, rate in rates.items():
+            cells = rate.plain if rate else dict.fromkeys(Proportion(0, 0).plain)
+            plain[-1] |= {name if of_it == "value" else f"{name}_{of_it}": cell for of_it, cell in cells.items()}
+        plain[-1] |= {name: getattr(metrics, name) for name in ("mean_calls", "calls", "tokens")}
+        plain[-1] |= {"cost_usd": row.cost_usd, "without_reference": metrics.without_reference}
+        plain[-1] |= {"references_from": table.provenance}
+    return plain
 
 
 def csv_table(table: ResultsTable) -> Iterator[str]:

@@ -139,21 +139,16 @@ class Attempts:
             raise AttemptFailed("malformed") from None
 
     def _judge(self, response: Response) -> Mapping[str, Any]:
-        status = response.status
+        status, headers = response.status, response.headers
         if status == 200:
             return _object(response)
-        code = _error_code(response.body)
-        if status == 429 or code in _SPENT:
-            raise self._rate_limit_error(status, response.headers, code)
-        raise judge_status(status, response.body)
-
-    def _rate_limit_error(self, status: int, headers: Mapping[str, str], code: str | None) -> Exception:
         wait_s = retry_after_s(headers, time.time())
-        told_to_stop = headers.get("x-should-retry") == "false"
-        if code in _SPENT or (status == 429 and (told_to_stop or (wait_s or 0) > _HOPELESS_WAIT_S)):
-            return SamplerError("spend_cap", _SPEND_CAP, stops_batch=True)
-        self.gate.pause(1.0 if wait_s is None else wait_s)
-        return AttemptFailed("rate_limited")
+        hopeless = headers.get("x-should-retry") == "false" or (wait_s or 0) > _HOPELESS_WAIT_S
+        if _error_code(response.body) in _SPENT or (status == 429 and hopeless):
+            raise SamplerError("spend_cap", _SPEND_CAP, stops_batch=True)
+        if status == 429:
+            self.gate.pause(1.0 if wait_s is None else wait_s)
+        raise judge_status(status, response.body)
 
 
 def _object(response: Response) -> Mapping[str, Any]:

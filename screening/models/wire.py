@@ -327,15 +327,13 @@ def _positions(reply: Mapping[str, Any]) -> tuple[str, list[Token]] | None:
         first = place["token"]
     except (KeyError, IndexError, TypeError):
         return None
-    plain = all(isinstance(token, str) and _is_number(logprob) for token, logprob in tokens)
-    if not plain or not isinstance(first, str):
+    numbers = [logprob for _, logprob in tokens if isinstance(logprob, int | float) and not isinstance(logprob, bool)]
+    if not all(isinstance(token, str) for token in (first, *(token for token, _ in tokens))):
+        return None
+    if len(numbers) < len(tokens) or any(map(math.isnan, numbers)):
         return None
     told = sum(math.exp(min(logprob, 0.0)) for _, logprob in tokens)
     return (first, tokens) if told <= 1 + 1e-3 and all(logprob <= 1e-6 for _, logprob in tokens) else None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
 
 
 CODE_WORDS = (
@@ -398,8 +396,10 @@ def prepare_call(request: DrawRequest, settings: ModelSettings, prompts: PromptS
     nonce = f"{rng.getrandbits(64):016x}"
     fixed = prompts.system(request.node, request.variant, request.agent)
     words = code_words(request.text, rng) if request.variant == SECOND_LOOK else LABEL_WORDS
+    fresh = _fresh(nonce, words, request.text.thread)
+    cached = {"cache_control": {"type": "ephemeral"}} if is_cacheable(fixed, settings) else {}
     return PreparedCall(
-        system=_system(fixed, _fresh(nonce, words, request.text.thread), cached=is_cacheable(fixed, settings)),
+        system=[{"type": "text", "text": fixed, **cached}, {"type": "text", "text": fresh}],
         user=data_block(request.text, nonce),
         extra_body=settings.sampling,
         words=words,
@@ -470,13 +470,6 @@ def _fresh(nonce: str, words: Mapping[str, Label], thread: ScreenedThread | None
         return tag
     meanings = ", ".join(f"`{word}` for description {_DESCRIPTIONS[label]}" for word, label in words.items())
     return f"{tag}\nCode words of this reading: {meanings}."
-
-
-def _system(fixed: str, fresh: str, *, cached: bool) -> list[dict[str, object]]:
-    first: dict[str, object] = {"type": "text", "text": fixed}
-    if cached:
-        first["cache_control"] = {"type": "ephemeral"}
-    return [first, {"type": "text", "text": fresh}]
 
 
 class WireFormat(NamedTuple):

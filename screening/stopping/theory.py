@@ -167,14 +167,10 @@ def information_bound(probabilities: Sequence[float], delta: float) -> float:
     8.6
     """
     require_probability(delta)
-    first, *rivals = sorted(probabilities, reverse=True)
-    distance = min(_divergence_to_tie(first, rival) for rival in rivals)
+    first, *rivals = np.sort(probabilities)[::-1]
+    ties = (first + np.array(rivals)) / 2
+    distance = float((special.xlogy(first, first / ties) + special.xlogy(rivals, rivals / ties)).min())
     return (1 - 2 * delta) * log((1 - delta) / delta) / distance if distance > 0 else inf
-
-
-def _divergence_to_tie(first: float, second: float) -> float:
-    middle = (first + second) / 2
-    return float(special.xlogy(first, first / middle) + special.xlogy(second, second / middle))
 
 
 class Schedule(StrEnum):
@@ -252,7 +248,7 @@ def simulate_regret(
         first, second, least = sorted(probabilities, reverse=True)
         if abs(first + second + least - 1) > 1e-9 or least < 0 or first == second:
             raise ValueError("label probabilities must add to 1 and have one mode")
-    deltas = {schedule: _deltas(schedule, delta, cases) for schedule in Schedule}
+    deltas = {each: np.array([scheduled_delta(each, delta, t) for t in range(1, cases + 1)]) for each in Schedule}
     evidence = evidence_table(budget)
     rules: dict[str, Callable[[Draws], tuple[Integers, Integers]]] = {
         f"majority vote n={votes}": MajorityVote(budget=votes).stops
@@ -290,10 +286,6 @@ def adapt(draws: Draws, deltas: Floats, evidence: Floats) -> tuple[Integers, Int
     ordered = np.sort(counts, axis=2)
     reached = evidence[ordered[:, :, -1], ordered[:, :, -2]] >= np.log((K - 1) / deltas)[:, None]
     return first_named(np.where(reached, counts.argmax(axis=2), NONE), draws.shape[1])
-
-
-def _deltas(schedule: Schedule, delta: float, cases: int) -> Floats:
-    return np.array([scheduled_delta(schedule, delta, case) for case in range(1, cases + 1)])
 
 
 def _draws(random: np.random.Generator, kinds: Kinds, cases: int, budget: int) -> tuple[Integers, Draws]:
