@@ -217,12 +217,7 @@ def _bets(hits: _Counts, n: _Counts, limits: Band) -> NDArray[np.float64]:
 
 
 def _ratios(hits: _Counts, n: _Counts, to: float, of: float) -> NDArray[np.float64]:
-    log_ratio = (
-        special.xlogy(hits, to)
-        + special.xlog1py(n - hits, -to)
-        - special.xlogy(hits, of)
-        - special.xlog1py(n - hits, -of)
-    )
+    log_ratio = special.xlogy(hits, to / of) + special.xlogy(n - hits, (1 - to) / (1 - of))
     return np.asarray(np.exp(np.minimum(700.0, log_ratio)), dtype=np.float64)
 
 

@@ -151,11 +151,11 @@ class Purse:
 
 @dataclass(frozen=True, slots=True)
 class _Extending:
-    """A sampler of one case: recorded draws first, and the rest asked for and recorded. Offline it asks nobody."""
+    """A sampler of one case: recorded draws first, and the rest asked for and recorded."""
 
     book: DrawBook
     case: int
-    live: DrawSource | None
+    live: DrawSource
     price: Price | None = None
     keep: Keep | None = None
     purse: Purse | None = None
@@ -163,12 +163,10 @@ class _Extending:
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         kept, end = self.book.of(self.case, request.node), request.first + request.count
         while len(kept.codes) < end:
-            if self.live is None:
-                raise SamplerError("not_recorded", f"{end - len(kept.codes)} more draws are needed at {request.node}")
-            await self._ask(self.live, request, kept, min(end, *kept.ahead, end))
+            await self._ask(request, kept, min(end, *kept.ahead, end))
         return decode_draws(kept.codes)[request.first : end]
 
-    async def _ask(self, live: DrawSource, request: DrawRequest, kept: NodeDraws, end: int) -> None:
+    async def _ask(self, request: DrawRequest, kept: NodeDraws, end: int) -> None:
         first = len(kept.codes)
 
         def took(place: int, draw: Draw) -> None:
@@ -184,7 +182,7 @@ class _Extending:
             self.purse.begin(end - first)
         try:
             asked = replace(request, first=first, count=end - first, bill=bill, enough=None)
-            for place, draw in enumerate(await live.draw(asked)):
+            for place, draw in enumerate(await self.live.draw(asked)):
                 bill.record_answer(place, draw)  # for a source that keeps no bill
         finally:
             if self.purse:
@@ -215,21 +213,17 @@ async def record_draws(
 
     async def run_case(case: int, pending: Sequence[PipelineConfig]) -> None:
         async with gate:
-            await fetch(case, pending)
-        done.append(case)
-        if after_case is not None:
-            after_case(len(done), len(waiting))
-
-    async def fetch(case: int, pending: Sequence[PipelineConfig]) -> None:
-        for pipeline in pending if not stop.is_set() else ():
             try:
-                extending = _Extending(book, case, sampler, price, keep, purse)
-                await screen(items[case].text, Guard(), pipeline, extending)
+                for pipeline in pending if not stop.is_set() else ():
+                    extending = _Extending(book, case, sampler, price, keep, purse)
+                    await screen(items[case].text, Guard(), pipeline, extending)
             except SamplerError as error:
                 failed[error.kind] = failed.get(error.kind, 0) + 1
                 if error.stops_batch:
                     stop.set()
-                return
+        done.append(case)
+        if after_case is not None:
+            after_case(len(done), len(waiting))
 
     waiting = find_unsettled(pipelines, book)
     await asyncio.gather(*(run_case(case, needed) for case, needed in waiting.items()))

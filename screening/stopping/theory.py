@@ -6,10 +6,9 @@ paper claims logarithmic growth for its rule (regret theorem, appendix C). At a 
 proportion to T; it is the schedule δ/t that makes it logarithmic. A δ outside 0 < δ < 1 is a ValueError everywhere.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from math import inf, log, pi, sqrt
 
 import numpy as np
@@ -248,21 +247,15 @@ def simulate_regret(
         first, second, least = sorted(probabilities, reverse=True)
         if abs(first + second + least - 1) > 1e-9 or least < 0 or first == second:
             raise ValueError("label probabilities must add to 1 and have one mode")
-    deltas = {each: np.array([scheduled_delta(each, delta, t) for t in range(1, cases + 1)]) for each in Schedule}
-    evidence = evidence_table(budget)
-    rules: dict[str, Callable[[Draws], tuple[Integers, Integers]]] = {
-        f"majority vote n={votes}": MajorityVote(budget=votes).stops
-    }
-    for schedule, levels in deltas.items():
-        rules[f"adaptive, {schedule} δ"] = partial(adapt, deltas=levels, evidence=evidence)
-    bounds = [None, *(np.cumsum(levels) for levels in deltas.values())]
-    random = np.random.default_rng(seed)
-    outcomes: dict[str, list[tuple[Integers, Integers, Integers]]] = {name: [] for name in rules}
-    for _ in range(runs):
-        modes, draws = _draws(random, kinds, cases, budget)
-        for name, rule in rules.items():
-            outcomes[name].append((modes, *rule(draws)))
-    return tuple(_curve(name, outcomes[name], bound) for name, bound in zip(rules, bounds, strict=True))
+    random, evidence = np.random.default_rng(seed), evidence_table(budget)
+    sample = [_draws(random, kinds, cases, budget) for _ in range(runs)]
+    votes_of = [(modes, *MajorityVote(budget=votes).stops(draws)) for modes, draws in sample]
+    curves = [_curve(f"majority vote n={votes}", votes_of, None)]
+    for schedule in Schedule:
+        deltas = np.array([scheduled_delta(schedule, delta, case) for case in range(1, cases + 1)])
+        found = [(modes, *adapt(draws, deltas, evidence)) for modes, draws in sample]
+        curves.append(_curve(f"adaptive, {schedule} δ", found, np.cumsum(deltas)))
+    return tuple(curves)
 
 
 def evidence_table(budget: int) -> Floats:
