@@ -11,6 +11,7 @@ from scipy.stats import t
 from sklearn.metrics import cohen_kappa_score
 
 from screening.evaluation.agreement import (
+    agreement_report,
     cohen_kappa,
     gwet_ac1,
     krippendorff_alpha,
@@ -132,3 +133,15 @@ def test_perfect_agreement_in_few_cases_has_no_interval():
     assert opposite.value == -1.0 and opposite.low is None and opposite.reason.startswith("too little variation")
     lonely = with_interval(krippendorff_alpha, ratings_of([["safe", "unsafe"], ["safe", "safe"]], LABELS))
     assert lonely.value is not None and lonely.low is None and "no figure" in lonely.reason
+
+
+def test_the_report_gives_each_coefficient_as_it_is_by_itself():
+    table = [["safe", "safe"]] * 9 + [["safe", "unsafe"]] * 3 + [["unsafe", "insufficient"]] * 2 + [["unsafe"] * 2] * 6
+    ratings = ratings_of(table, LABELS)
+    alone = [
+        *(with_interval(one, ratings) for one in (krippendorff_alpha, gwet_ac1, cohen_kappa)),
+        *(with_interval(partial(label_agreement, label=name), ratings, name) for name in ("unsafe", "safe")),
+    ]
+    assert tuple(alone) == agreement_report(ratings, ["unsafe", "safe"])
+    names = ["Krippendorff α", "Gwet AC1", "Cohen κ", "agreement on unsafe", "agreement on safe"]
+    assert [each.name for each in alone] == names and len({each.value for each in alone}) == len(alone)
