@@ -32,7 +32,7 @@ from storage.batches.batches import NewBatch, progress
 from storage.batches.configurations import Configurations, save_configuration
 from storage.batches.costs import cost_by_node, daily_costs, recent_spending
 from storage.batches.counts import PENDING, Kind, Totals
-from storage.batches.intake import IntakeClosed, add_rows, close_intake, last_row, read_rejected, takes_rows
+from storage.batches.intake import add_rows, close_intake, last_row, read_rejected, takes_rows
 from storage.batches.pending import pending_cases as take
 from storage.batches.pending import record_error
 from storage.batches.results import Ways, count_ways, export_rejected, export_results, results
@@ -43,7 +43,6 @@ from storage.review.worklist import request_second_looks
 from storage.schema.engine import case_errors, live_runs, node_runs, screenings
 from storage.schema.intake import batches, cases, pending_cases
 from storage.schema.review import inbox_entries
-from storage.schema.site import audit_events
 from storage.settings_store import SiteSettings, change
 from tests.databases import write
 from tests.storage import batch_of
@@ -364,26 +363,6 @@ def test_after_a_crash_the_same_rows_again_make_the_same_batch(db: Database, cra
     found = progress(db, batch_id)
     assert (found.accepted, found.rejected) == (7, 3)
     assert len(waiting(db)) == len(set(waiting(db))) == 7
-
-
-def test_two_that_add_the_same_rows_at_once_add_each_once_and_close_once(db: Database) -> None:
-    def take_in(chunk: int) -> str:
-        try:
-            add_rows(db, batch_id, rows, NOW, chunk=chunk)
-            close_intake(db, SYSTEM.at(NOW), batch_id)
-        except IntakeClosed:
-            return "closed by the other"
-        return "through"
-
-    batch_id = _open(db)
-    rows = [_empty(row) if row % 7 == 0 else _case(row) for row in range(1, 106)]
-    with ThreadPoolExecutor(2) as pool:
-        ends = list(pool.map(take_in, (3, 4)))
-    assert "through" in ends and set(ends) <= {"through", "closed by the other"}
-    found = progress(db, batch_id)
-    assert (found.accepted, found.rejected, len(waiting(db))) == (90, 15, 90)
-    assert (last_row(db, batch_id), takes_rows(db, batch_id)) == (105, False)
-    assert db.values(select(audit_events.c.action)).count("intake_closed") == 1
 
 
 def test_every_text_comes_back_exactly_and_names_from_outside_cannot_break_the_driver(db: Database) -> None:

@@ -28,7 +28,7 @@ from storage.research.corrected_labels import (
     export_corrected_labels,
     ledger,
 )
-from storage.research.review_table import review_table, switches
+from storage.research.review_table import switches
 from storage.research.standing import batch_now, configuration_now
 from storage.review.adjudication import Method, adjudicate, amend
 from storage.review.claims import claim_next
@@ -112,18 +112,6 @@ def test_reviewers_stay_unknown_their_own_words_inside_and_each_export_is_logged
     assert (newest.action, newest.subject, newest.actor, len(logged)) == ("exported", batch_id, "rae", asked + 1)
     with pytest.raises(KeyError):
         export_corrected_labels(db, RESEARCHER.at(LATER), "no such batch", KEY)
-
-
-def test_the_review_table_holds_blind_first_reviews_of_closed_cases(db: Database) -> None:
-    ids = worked(db)
-    table = review_table(db, RESEARCHER, KEY)
-    ann, bo = (table.reviewers.index(pseudonym(KEY, name)) for name in ("ann", "bo"))
-    assert table.case_ids == (ids[0],)
-    (labels,), (certainties,), (ideation,) = table.labels, table.certainties, table.ideation
-    assert (labels[ann], labels[bo]) == ("unsafe", "unsafe")
-    assert (certainties[ann], certainties[bo]) == (4, 3)
-    assert (ideation[ann], ideation[bo]) == (3, None)
-    assert review_table(db, RESEARCHER, KEY, "another batch").labels == ()
 
 
 def test_switches_compare_the_last_label_before_anything_of_the_engine_was_shown_with_the_last_one(
@@ -252,19 +240,6 @@ def _erase(db: Database, case_id: str) -> None:
     erase(db, ME, Selection(by=By.CASE, value=case_id), "asked for")
 
 
-def test_audited_cases_are_read_and_the_others_stand_behind_them(db: Database) -> None:
-    settled(db, 40, audit_rate=0.3)
-    before = _stratum(db)
-    due = before.selected
-    assert 0 < due < 40 and (before.cases, before.waiting) == (40, due)
-    assert read_all(db, "unsafe") == due  # what the inbox holds is what the coins selected
-    after = _sample(db)
-    missed = estimate(tally_by_stratum(after.case_counts)).missed
-    assert (missed.cases, missed.read, missed.missed) == (40, due, due)
-    assert missed.per_thousand == pytest.approx(1000)
-    assert all(review.read_at == DECIDED for review in after.reviews if review.case.read)
-
-
 @pytest.mark.parametrize(
     ("outcome", "reach", "rate", "probability", "all_read"),
     [
@@ -293,17 +268,6 @@ def test_a_second_look_that_somebody_picked_counts_nowhere(db: Database) -> None
     assert sum(count for case, count in found.case_counts if case.read) == due
     assert estimate(tally_by_stratum(found.case_counts)).missed.read == due
     assert found.not_blind == 0  # nor among the reviews that are missing from the audit
-
-
-def test_insufficient_information_is_inconclusive_and_what_has_no_audit_is_counted_apart(db: Database) -> None:
-    assert not reliability.measured_configurations(db, LOCAL_USER)
-    settled(db, 2, audit_rate=0.0)
-    assert (_sample(db).reviews, _sample(db).without_audit) == ((), 2)
-    settled(db, 3, audit_rate=1.0)
-    read_all(db, "insufficient_information")
-    missed = estimate(tally_by_stratum(_sample(db).case_counts)).missed
-    assert (missed.inconclusive, missed.read, missed.per_thousand) == (3, 0, None)
-    assert [(one.version, one.settled) for one in reliability.measured_configurations(db, LOCAL_USER)] == [(VERSION, 5)]
 
 
 def test_the_mix_of_ends_has_a_reference_that_never_moves_and_as_many_cases_as_it_says(db: Database) -> None:

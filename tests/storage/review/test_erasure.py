@@ -16,7 +16,7 @@ from screening.review.reach import Reach
 from screening.review.review_form import ReviewLabel
 from screening.review.triage import Placement, Priority, Why
 from storage import schema
-from storage.audit_log import anchor, append
+from storage.audit_log import anchor
 from storage.batches.batches import cancel
 from storage.batches.entries import enter
 from storage.batches.intake import add_rows, close_intake
@@ -169,17 +169,6 @@ def test_with_a_text_whose_time_is_over_the_refused_rows_of_its_id_go(db: Databa
     later, expected = BATCH_NOW + timedelta(days=31), {"texts": 2, "rejected rows": 1}
     assert dict(erasure.would_go(db, ADMIN.at(later))) == dict(erasure.expire(db, later)) == expected
     assert refused_texts(db) == ['"words without an id"']
-
-
-def test_backups_taken_since_it_came_in_are_named(db: Database) -> None:
-    taken_in(db, b"id,text\n7,[removed]\n7,[removed]\n8,more words\n")
-    backed_up = BATCH_NOW + timedelta(hours=1)
-    with db.write() as conn:
-        for at in (BATCH_NOW - DAY, backed_up):
-            append(conn, ADMIN.at(at), "backup_begun", None, {})
-    done = erase(db, ADMIN.at(backed_up), Selection(by=By.EXTERNAL_ID, value="7"), "letter")
-    assert (done.cases, done.rejected, done.backups) == (0, 2, (backed_up,))
-    assert erasure.look(db, ADMIN, Selection(by=By.EXTERNAL_ID, value="8")).backups == (backed_up,)
 
 
 def test_two_people_where_the_site_asks_for_it_of_whom_one_may_turn_it_down(db: Database) -> None:

@@ -1,19 +1,20 @@
 """Reviews are stored once, under the lease, and never overwritten; taken back at once nothing of one counts, nothing is
 lost; drafts outlive a lost lease. What they make of a case: another review, by rule, coin or request; agreement; a
-senior's word; amendments.
+senior's word; amendments. A disposition that asks for something stays on the inbox until somebody closes it.
 """
 
 import tomllib
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 from sqlalchemy import update
 
-from screening.review.actors import LOCAL_USER, SYSTEM
+from screening.evaluation.metrics import Proportion
+from screening.review.actors import LOCAL_USER, SYSTEM, Actor
 from screening.review.policy import Forbidden
 from screening.review.review_form import Disposition, ReviewForm, ReviewLabel, contradictions
 from screening.review.triage import TARGETS, Priority, second_review_coin
@@ -21,22 +22,38 @@ from storage import schema
 from storage.audit_log import events
 from storage.clock import new_id
 from storage.database import Database
-from storage.research.review_table import review_table
-from storage.review import adjudication, claims, inbox, reviews
+from storage.review import adjudication, claims, follow_ups, inbox, reviews
 from storage.review.adjudication import Method, Next, ReasonNeeded, StaleVersion, adjudicate, amend, is_party
 from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.erasure import erase_rows
-from storage.review.follow_ups import For, open_ones
+from storage.review.evidence import reveal_text
+from storage.review.follow_ups import For, How, NoteMissing, NotOpen, open_ones
 from storage.review.inbox import Place, Standing, standing
 from storage.review.queue import State, counts
 from storage.review.reports import shift
-from storage.review.reviews import DispositionNeeded, TooLate, my_review, reveal_reviews, revise, take_back
-from storage.schema import adjudications, cases, inbox_entries, second_review_requests
+from storage.review.reviews import (
+    DispositionNeeded,
+    TooLate,
+    my_review,
+    reveal_reviews,
+    revise,
+    submit_review,
+    take_back,
+)
+from storage.schema import (
+    accounts,
+    adjudications,
+    audit_events,
+    cases,
+    inbox_entries,
+    second_review_requests,
+    unblindings,
+)
 from storage.settings_store import SiteSettings, change
 from storage.visibility import Unread
 from tests.databases import write
-from tests.storage.inbox_cases import entry, fill, form, play, read, register, rows, site, take
-from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, MINUTE, NOW, RESEARCHER, SENIOR, later
+from tests.storage.inbox_cases import blind, entry, fill, form, play, put, read, register, rows, site, take
+from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, MINUTE, NOW, PEOPLE, RESEARCHER, SENIOR, later
 
 LATER = NOW + MINUTE
 SECOND = timedelta(seconds=1)
@@ -116,10 +133,9 @@ def test_a_draft_is_its_writers_survives_expiry_and_goes_with_the_review(db: Dat
     assert reviews.load_draft(db, ANN, case_id) == {"label": "unsafe", "note": "so far"}
     submit(db, case_id, again.token, form(), over)
     assert reviews.load_draft(db, ANN, case_id) is None
-    for letter in ("ж", "ش", "人", "\U0001f642"):  # the longest notes, in any script
-        longest = {"label": "unsafe", "note": letter * 4_000, "leaving": letter * 2_000, "reason": letter * 2_000}
-        reviews.save_draft(db, ANN.at(NOW), case_id, longest)
-        assert reviews.load_draft(db, ANN, case_id) == longest
+    longest = {"label": "unsafe", "note": "\U0001f642" * 4_000, "leaving": "人" * 2_000, "reason": "ж" * 2_000}
+    reviews.save_draft(db, ANN.at(NOW), case_id, longest)
+    assert reviews.load_draft(db, ANN, case_id) == longest
 
 
 def test_a_revision_is_a_new_version_of_ones_own_with_its_reason_and_says_it_was_not_blind(db: Database) -> None:
@@ -308,16 +324,6 @@ def test_what_contradicts_priority_ai_or_text_is_never_one_persons_word_alone(
     assert entry(db, other).closed_at is None
 
 
-def test_a_site_with_one_reviewer_is_not_left_waiting_but_for_what_was_asked_for(db: Database) -> None:
-    """A second review that was only drawn at random is dropped."""
-    site(db, ANN, ADMIN, RESEARCHER, second_review_rate=1.0)
-    _, asked = fill(db, [Priority.P1, Priority.P2])
-    assert play(db, asked, "ann safe 5") is CLOSED
-    assert read(db, ANN, form(), "b", ask=True) is ANOTHER
-    assert counts(db, ANN.at(NOW)).by_state[State.READ] == 1
-    assert adjudicate(db, SENIOR.at(NOW), asked, UNSAFE, "nobody else today").method is Method.SENIOR
-
-
 def test_the_sampling_coin_belongs_to_the_case_and_comes_up_at_its_rate(db: Database) -> None:
     site(db, second_review_rate=0.5, second_review_rules=())
     ids = fill(db, [Priority.P2] * 12)
@@ -342,19 +348,6 @@ def test_what_two_disagree_on_is_listed_for_seniors_without_labels(db: Database,
     assert made.review_ids == ("1" * 32, "2" * 32, "c" * 32) and adjudication.disagreements(db, SENIOR) == []
     seen = reveal_reviews(db, RESEARCHER.at(later(7)), case_id)
     assert [(one.review_round, one.blind) for one in seen] == [("first", True), ("second", True), ("third", True)]
-
-
-@pytest.mark.parametrize("look", [reveal_reviews, adjudication.reveal_versions])
-def test_a_senior_who_was_shown_the_reviews_does_not_review_blind(
-    db: Database, case_id: str, look: Callable[..., object]
-) -> None:
-    play(db, case_id, "ann asks unsafe, bo safe 5")
-    look(db, SENIOR.at(later(3)), case_id)
-    read(db, SENIOR, form(), "c", later(4))
-    adjudicate(db, SENIOR.at(later(5)), case_id, UNSAFE, "read")
-    assert [one.blind for one in reveal_reviews(db, ANN.at(later(6)), case_id)] == [True, True, False]
-    (found,) = review_table(db, SENIOR, "key").labels
-    assert len(found) == 2, "agreement is among those who did not know what the others said"
 
 
 def test_one_of_two_who_disagree_does_not_decide_alone(db: Database, case_id: str) -> None:
@@ -455,3 +448,182 @@ def test_another_review_is_due_by_a_target_of_its_own_and_the_first_one_keeps_it
     assert shift(db, ADMIN, NOW, later(360)).priorities[Priority.P2].overdue == 1, "the first one was"
     take_back(db, ANN.at(late + timedelta(seconds=2)), case_id, "a" * 32)
     assert (entry(db, case_id).due_at, entry(db, case_id).first_due_at) == (first, None)
+
+
+def ask(db: Database, who: Actor, disposition: str, review_id: str = "a") -> str:
+    """They open and read the next case, and ask for this; the case."""
+    claim = take(db, who)
+    reveal_text(db, who.at(NOW), claim.case_id, claim.token)
+    filled = form("unsafe", 5, disposition=disposition)
+    submit_review(db, who.at(NOW), claim.case_id, claim.token, filled, review_id * 32)
+    return claim.case_id
+
+
+def urgent(db: Database, *people: Actor, second_review_rate: float = 1.0) -> Any:
+    """At a site of these people, where every case waits for a second one: what Ann asked for who read the first."""
+    site(db, *people, second_review_rate=second_review_rate)
+    fill(db)
+    ask(db, ANN, "contact_now")
+    (one,) = follow_ups.open_ones(db, ANN.at(NOW)).shown
+    return one
+
+
+SCRIPTS = tomllib.loads((Path(__file__).parent / "follow_ups.toml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_what_is_asked_for_is_with_whoever_asked_and_has_a_time_of_its_own(db: Database, script: str) -> None:
+    steps = [step.split() for step in script.split(", ")]
+    site(db, *{PEOPLE[name] for name, *_ in steps}, second_review_rate=1.0, follow_up_minutes=(30, 90))
+    (case_id,) = fill(db, [Priority.P0])
+    for number, (name, label, disposition) in enumerate(steps, start=1):
+        by, filled = PEOPLE[name].at(later(number)), form(label, 5, disposition=disposition)
+        if name in [before for before, *_ in steps[: number - 1]]:
+            revise(db, by, case_id, filled, "thought again", f"{number}" * 32)
+        else:
+            read(db, by.actor, filled, f"{number}", by.now)
+    found = sorted((one.due_at, one.disposition, one.who) for one in rows(db, schema.follow_ups))
+    assert [f"{what} {who} {(due - NOW) // MINUTE}" for due, what, who in found] == SCRIPTS[script]
+
+
+@pytest.mark.parametrize("gone", [{"active": False}, {"roles": ["admin", "researcher"]}])
+def test_what_is_left_with_nobody_who_reads_cases_is_taken_over(db: Database, gone: dict[str, object]) -> None:
+    """Of a case that others may still read they learn the number alone; nobody but its reviewer had seen it. Whoever
+    sees to it has learnt of the review and reads no more blind, also whoever was handed it.
+    """
+    one, late = urgent(db, ANN, BO, CY, SENIOR), later(61)
+    for who in (BO, SENIOR):
+        found = follow_ups.open_ones(db, who.at(late))
+        assert (found.shown, found.others, found.others_overdue, found.left, found.left_overdue) == ([], 1, 1, 0, 0)
+    assert follow_ups.take_over(db, BO.at(late)) == 0
+    write(db, update(accounts).where(accounts.c.id == "ann").values(**gone))
+    found = follow_ups.open_ones(db, BO.at(late))
+    assert (found.shown, found.others, found.left, found.left_overdue) == ([], 1, 1, 1)
+    assert follow_ups.open_ones(db, BO.at(NOW)).left_overdue == 0
+    assert follow_ups.take_over(db, BO.at(late)) == 1
+    assert [(mine.id, mine.who) for mine in follow_ups.open_ones(db, BO.at(late)).shown] == [(one.id, "bo")]
+    assert follow_ups.open_ones(db, CY.at(late)).left == 0
+    assert [blind(db, who, one.case_id) for who in (BO, CY, SENIOR)] == [False, True, True]
+    follow_ups.hand_to(db, BO.at(later(62)), one.id, "sue", "call back at three")
+    assert [blind(db, who, one.case_id) for who in (BO, CY, SENIOR)] == [False, True, False]
+    learnt = sorted((row.reviewer, row.before_review, row.at) for row in rows(db, unblindings))
+    assert learnt == [("bo", True, late), ("sue", True, later(62))]
+
+
+def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> None:
+    one = urgent(db, ANN, BO, CY, RESEARCHER, second_review_rate=0.0)
+    for who, note, refusal in ((ANN, " ", NoteMissing), (CY, "done", Forbidden)):
+        with pytest.raises(refusal):
+            follow_ups.close(db, who.at(NOW), one.id, How.DONE, note)
+    with pytest.raises(NotOpen):
+        follow_ups.close(db, ANN.at(NOW), one.id + 1, How.DONE, "there is no such one")
+    write(db, update(accounts).where(accounts.c.id == "cy").values(active=False))
+    for to in ("cy", "rae", "nobody"):
+        with pytest.raises(KeyError, match=to):
+            follow_ups.hand_to(db, ANN.at(NOW), one.id, to, "call back")
+    assert follow_ups.open_ones(db, ANN.at(NOW)).shown == [one]
+    follow_ups.hand_to(db, ANN.at(NOW), one.id, "bo", "call back at three")
+    (handed,) = follow_ups.open_ones(db, BO.at(NOW)).shown
+    assert (handed.who, handed.note) == ("bo", "call back at three")
+    with pytest.raises(NoteMissing):  # whoever opened it may act on it still
+        follow_ups.close(db, ANN.at(NOW), one.id, How.DONE, " ")
+    follow_ups.close(db, BO.at(later(1)), one.id, How.HANDED_ON, "crisis team took over")
+    assert follow_ups.open_ones(db, BO.at(NOW)).shown == []
+    for who, told in ((ANN, 1), (BO, 1), (CY, 0), (SENIOR, 1)):
+        ended = follow_ups.closed_ones(db, who, one.case_id)
+        assert [(one.closed_by, one.how, one.note) for one in ended] == [
+            ("bo", How.HANDED_ON, "call back at three\ncrisis team took over")
+        ] * told
+    with pytest.raises(NotOpen):
+        follow_ups.close(db, BO.at(NOW), one.id, How.DONE, "again")
+    logged = [row for row in rows(db, audit_events) if row.action.startswith("follow_up")]
+    assert sorted((row.action, row.actor, row.subject, row.details) for row in logged) == [
+        ("follow_up_closed", "bo", one.case_id, '{"how":"handed_on"}'),
+        ("follow_up_handed", "ann", one.case_id, '{"to":"bo"}'),
+        ("follow_up_opened", "ann", one.case_id, "{}"),
+    ], "without the words of the note"
+
+
+def test_each_disposition_has_one_open_and_another_once_that_was_closed(db: Database) -> None:
+    one, safeguarding = urgent(db, ANN, second_review_rate=0.0), Disposition.PROTECTIVE_SERVICES
+    follow_ups.close(db, ANN.at(later(1)), one.id, How.DONE, " told the team ")
+    asked: list[Disposition | For] = [safeguarding, Disposition.MONITOR, *[Disposition.CONTACT_NOW] * 2]
+    with db.write() as conn:
+        for minute, whats in ((0, asked[:1]), (2, [*asked[1:], safeguarding, *[For.SECOND_REVIEW] * 2])):
+            by = ANN.at(later(minute))
+            opened = [follow_ups.open_follow_up(conn, by, one.case_id, what) for what in whats]
+    assert opened == [False, True, False, False, True, False]
+    found = follow_ups.open_ones(db, ANN.at(NOW)).shown
+    assert [(one.disposition, one.opened_at, one.due_at) for one in found] == [
+        (For.CONTACT_NOW, later(2), later(62)),
+        (For.SECOND_REVIEW, later(2), later(62)),
+        (For.PROTECTIVE_SERVICES, NOW, later(1440)),
+    ]
+    (ended,) = follow_ups.closed_ones(db, ANN, one.case_id)
+    assert (ended.disposition, ended.opened_at, ended.due_at) == (For.CONTACT_NOW, NOW, later(60))
+    assert (ended.closed_at, ended.closed_by, ended.how, ended.note) == (later(1), "ann", How.DONE, "told the team")
+
+
+def test_seniors_see_the_earliest_due_first_with_where_to_act_and_what_is_late(db: Database) -> None:
+    """All that are open are counted, however many are shown."""
+    site(db, ANN, SENIOR)
+    ids = fill(db, [Priority.P1, Priority.P2, Priority.P2])
+    write(db, update(cases).where(cases.c.id == ids[1]).values(where_to_act="ward 3"))
+    for letter, disposition in zip("abc", ("protective_services", "contact_now", "contact_now"), strict=True):
+        ask(db, ANN, disposition, letter)
+    found = follow_ups.open_ones(db, SENIOR.at(NOW))
+    assert [(one.case_id, one.where_to_act, one.external_id, one.who_name) for one in found.shown] == [
+        (ids[1], "ward 3", "post-2", "Ann"),
+        (ids[2], None, "post-3", "Ann"),
+        (ids[0], None, "post-1", "Ann"),
+    ]
+    for minutes, late in ((59, 0), (60, 2), (1440, 3)):
+        for who, others in ((BO, (3, late)), (SENIOR, (0, 0))):
+            told = follow_ups.open_ones(db, who.at(later(minutes)), limit=1)
+            assert [one.case_id for one in told.shown] == ([ids[1]] if who is SENIOR else [])
+            assert (told.count, told.overdue) == (3, late) and (told.others, told.others_overdue) == others
+    follow_ups.close(db, SENIOR.at(NOW), found.shown[0].id, How.DONE, "a senior may")
+    assert follow_ups.open_ones(db, BO.at(later(60))).others_overdue == 1
+    with db.write() as conn:
+        follow_ups.open_follow_up(conn, BO.at(NOW), ids[1], Disposition.CARE_TEAM)
+    assert [one.who_name for one in follow_ups.open_ones(db, BO.at(NOW)).shown] == ["bo"], "who has no account"
+
+
+@pytest.mark.parametrize("closer", [ANN, SENIOR])
+def test_how_one_ended_is_told_to_a_later_reviewer_only_once_the_case_is_closed(db: Database, closer: Actor) -> None:
+    """But to whoever closed it, also of a case that they may yet read."""
+    one = urgent(db, ANN, BO, SENIOR)
+
+    def told() -> list[int]:
+        return [len(follow_ups.closed_ones(db, who, one.case_id)) for who in (ANN, BO, SENIOR)]
+
+    assert told() == [0, 0, 0]
+    follow_ups.close(db, closer.at(NOW), one.id, How.DONE, "rang the family")
+    assert told() == [1, 0, closer is SENIOR]
+    ask(db, BO, "monitor", "b")
+    assert told() == [1, 0, 1]
+    with pytest.raises(Forbidden):
+        follow_ups.closed_ones(db, RESEARCHER, one.case_id)
+
+
+def test_a_shift_is_counted_by_priority_with_waits_and_shares(db: Database) -> None:
+    register(db, ANN, SENIOR)
+    entered = [later(-minutes) for minutes in (40, 8, 3, 2, 2)]
+    first, second, third, *_ = fill(db, [*[Priority.P0] * 4, Priority.P2], entered_at=entered)
+    ask(db, ANN, "contact_now")  # 40 minutes after it came: too late
+    revise(db, ANN.at(NOW), first, form("insufficient_information"), "read again", "2" * 32)  # no other review
+    for who, case_id, token in ((ANN, second, take(db, ANN).token), (SENIOR, third, "")):  # 8 minutes; 3: in time
+        reveal_text(db, who.at(NOW), case_id, token or claims.claim(db, who.at(NOW), case_id).token)
+    found = shift(db, ADMIN, later(-60), later(1))
+    p0 = found.priorities[Priority.P0]
+    assert (p0.arrived, p0.looked_at, p0.overdue, p0.read) == (4, 3, 2, 1)
+    assert (p0.median, p0.p90) == (8 * MINUTE, 40 * MINUTE)
+    assert p0.within_target == Proportion(1, 3), "the fourth may still be in time"
+    assert (found.priorities[Priority.P2].arrived, found.priorities[Priority.P2].median) == (1, None)
+    end = shift(db, ADMIN, later(-60), later(10)).priorities[Priority.P0]
+    assert (end.overdue, end.within_target) == (3, Proportion(1, 4)), "its target has passed now"
+    assert (found.follow_ups_opened, found.follow_ups_closed, found.follow_ups_overdue) == (1, 0, 0)
+    put(db, first, closed_at=later(5))
+    assert [shift(db, ADMIN, later(-60), end).left[Priority.P0] for end in (later(1), later(10))] == [(4, 1), (3, 3)]
+    with pytest.raises(ValueError, match="before it begins"):
+        shift(db, ADMIN, NOW, later(-1))
