@@ -29,19 +29,13 @@ def _run(*command: str) -> bool:
     return subprocess.run(command, check=False).returncode == 0
 
 
-def _debian() -> bool:
-    if shutil.which("apt-get") is None or os.geteuid() != 0:
-        return False
-    return _run("apt-get", "update", "-qq") and _run(
-        "apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium", "fonts-noto-core"
-    )
-
-
 def main() -> int:
     """0 when a browser is there at the end, or when none is required."""
-    if find_browser() or (_debian() and find_browser()):
+    if find_browser():
         return 0
-    if _run(sys.executable, "-m", "playwright", "install", "chromium") and find_browser():
+    if shutil.which("apt-get") and os.geteuid() == 0 and _run("apt-get", "update", "-qq"):
+        _run("apt-get", "install", "-y", "-qq", "--no-install-recommends", "chromium", "fonts-noto-core")
+    if find_browser() or (_run(sys.executable, "-m", "playwright", "install", "chromium") and find_browser()):
         return 0
     print("\n*** NO BROWSER COULD BE FOUND OR INSTALLED: THE BROWSER SUITE IS LEFT OUT ***\n", file=sys.stderr)
     return 1 if os.environ.get("SECOND_LOOK_REQUIRE_BROWSER") == "1" else 0

@@ -17,11 +17,9 @@ from pages.ui import context
 from pages.ui.labels import error_words, literal
 from screening.labels import Label
 from screening.models.canaries import ALL, Probed
-from screening.pipeline.config import RULES, PipelineConfig, chain, preset
-from screening.pipeline.files import load_prompts
+from screening.pipeline.config import RULES, PipelineConfig, preset
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.settings import Settings
-from screening.stopping.rules import MajorityVote
 from storage.batches import configurations
 from storage.batches.configurations import activate, active_version, keep_version, list_versions, save_configuration
 from storage.database import Database
@@ -59,21 +57,6 @@ def test_an_agent_added_stands_in_the_way_of_escalate_and_removed_gives_the_pipe
     assert judged(filled).node("worker").model == "a-model"
     assert judged(with_node(filled, "worker", {"model": None})) == RECOMMENDED, "what is left empty is not written"
     assert judge_draft(with_node(filled, "worker", {"temperature": "hot"}))[1].startswith("node worker, temperature: ")
-
-
-def test_the_price_is_that_of_the_dearest_way_and_a_vote_has_no_bound() -> None:
-    straight = draft_of(RECOMMENDED)
-    straight["nodes"][0]["routes"] |= {"escalate": "legal", "safe": "risk"}  # Risk is then reached by safe alone
-    straight["nodes"][1]["routes"]["escalate"] = "human_review"
-    elsewhere = judged(with_node(draft_of(RECOMMENDED), "legal", {"server": "ward"}))
-
-    def price(pipeline: PipelineConfig, model: str = "claude-sonnet-4-6") -> float:
-        return editor.price_at_worst(pipeline, load_prompts(), model) or 0
-
-    assert 0 < 1.2 * price(judged(straight)) < price(RECOMMENDED) < 1.45 * price(judged(straight))
-    assert price(RECOMMENDED, "a-model-of-our-own") == price(elsewhere) == 0, "not known"
-    voting = chain("vote", MajorityVote(n=3), "next")
-    assert [holds for holds, _ in editor.checks(voting)].count(False) == 3
 
 
 # --- the page
