@@ -20,69 +20,69 @@ _LONE_RETURN = "\ud800\udc0d"
 UTF-16 makes one character of the two halves, and bytes that are not UTF-8 become others."""
 
 
-class _Layout(NamedTuple):
-    """How a delimited file is laid out: its separator, its columns, and the line of its header."""
-
-    separator: str
-    columns: tuple[str, ...]
-    header_line: int
-    announced: bool
-
-
 class _Cells(NamedTuple):
     line: int
     last_line: int
     cells: list[str]
 
+    @property
+    def blank(self) -> bool:
+        return not self.cells or (len(self.cells) == 1 and not self.cells[0].strip())
+
 
 def find_delimited(source: Source, encoding: Encoding) -> FileLayout:
     """The separator (a ``sep=`` line, else the best fit) and the header. FileRefused without a usable header."""
-    layout = _find_layout(source, encoding)
-    require_few_columns(layout.columns)
-    return FileLayout(
-        source=source,
-        format=FileFormat.DELIMITED,
-        read=partial(_read, source, encoding, layout),
-        columns=layout.columns,
-        encoding=encoding,
-        separator=layout.separator,
-    )
-
-
-def _find_layout(source: Source, encoding: Encoding) -> _Layout:
-    with open_text(source, encoding) as text:
-        announced = _SEP_LINE.fullmatch(text.readline(100))
-    if announced:
-        return _layout(source, encoding, announced.group(1), announced=True)
-    found, refusals = [], []
-    for separator in SEPARATORS:
+    announced = _announced(source, encoding)
+    found, refusals = list[tuple[str, tuple[str, ...]]](), list[FileRefused]()
+    for separator in announced or SEPARATORS:
         try:
-            found.append(_layout(source, encoding, separator, announced=False))
+            found.append((separator, _header(source, encoding, separator)))
         except FileRefused as refusal:
             refusals.append(refusal)
     if not found:
         raise refusals[0]
-    return max(found, key=lambda layout: _fit(source, encoding, layout))
+    separator, columns = max(found, key=lambda one: _fit(source, encoding, *one))
+    require_few_columns(columns)
+    return FileLayout(
+        source=source,
+        format=FileFormat.DELIMITED,
+        read=partial(_read, source, encoding, separator, columns),
+        columns=columns,
+        encoding=encoding,
+        separator=separator,
+    )
 
 
-def _read(source: Source, encoding: Encoding, layout: _Layout) -> Rows:
-    """Every data row and blank line after the header. FileRefused, with the line, at a quote that is not closed."""
-    row = 0
-    for cells in _records(source, encoding, layout.separator, layout.announced):
-        if cells.line <= layout.header_line and row == 0:
-            if not _is_blank(cells.cells):
-                continue
+def _announced(source: Source, encoding: Encoding) -> str:
+    """The separator that the first line says; empty where it says none."""
+    with open_text(source, encoding) as text:
+        said = _SEP_LINE.fullmatch(text.readline(100))
+    return said[1] if said else ""
+
+
+def _header(source: Source, encoding: Encoding, separator: str) -> tuple[str, ...]:
+    for cells in _records(source, encoding, separator):
+        if not cells.blank:
+            return unique_names(cells.cells)
+    raise FileRefused("The file has no rows.")
+
+
+def _read(source: Source, encoding: Encoding, separator: str, columns: tuple[str, ...]) -> Rows:
+    """Every data row and blank line but the header. FileRefused, with the line, at a quote that is not closed."""
+    row = -1
+    for cells in _records(source, encoding, separator):
+        if cells.blank:
             yield None
-        elif _is_blank(cells.cells):
-            yield None
-        else:
-            row += 1
-            found = FileRow.of_cells(row, cells.line, layout.columns, cells.cells)
-            if found.problem is None and cells.last_line > cells.line and _swallows_rows(cells.cells, layout.separator):
-                lines = f"{cells.line} to {cells.last_line}"
-                detail = f"one cell spans lines {lines} and contains what looks like further rows"
-                found = FileRow(row, cells.line, None, Reason.ROWS_MERGED, detail, tuple(cells.cells))
-            yield found
+            continue
+        row += 1
+        if row == 0:
+            continue
+        found = FileRow.of_cells(row, cells.line, columns, cells.cells)
+        if found.problem is None and cells.last_line > cells.line and _swallows_rows(cells.cells, separator):
+            lines = f"{cells.line} to {cells.last_line}"
+            detail = f"one cell spans lines {lines} and contains what looks like further rows"
+            found = FileRow(row, cells.line, None, Reason.ROWS_MERGED, detail, tuple(cells.cells))
+        yield found
 
 
 def _swallows_rows(cells: list[str], separator: str) -> bool:
@@ -94,39 +94,27 @@ def _swallows_rows(cells: list[str], separator: str) -> bool:
     return any(following.search(cell) for cell in cells[1:])
 
 
-def _is_blank(cells: list[str]) -> bool:
-    return not cells or (len(cells) == 1 and not cells[0].strip())
-
-
-def _layout(source: Source, encoding: Encoding, separator: str, *, announced: bool) -> _Layout:
-    for cells in _records(source, encoding, separator, announced):
-        if not _is_blank(cells.cells):
-            columns = unique_names(cells.cells)
-            return _Layout(separator=separator, columns=columns, header_line=cells.last_line, announced=announced)
-    raise FileRefused("The file has no rows.")
-
-
-def _fit(source: Source, encoding: Encoding, layout: _Layout) -> tuple[int, float, int]:
+def _fit(source: Source, encoding: Encoding, separator: str, columns: tuple[str, ...]) -> tuple[int, float, int]:
     """How well a separator fits: recognised columns, then rows as long as the header, then its columns."""
     lengths: list[int] = []
-    if len(layout.columns) == 1:
-        return is_known(layout.columns[0]), 0.0, 1  # a lone column says nothing: the preferred separator stays
+    if len(columns) == 1:
+        return is_known(columns[0]), 0.0, 1  # a lone column says nothing: the preferred separator stays
     try:
-        for cells in _records(source, encoding, layout.separator, layout.announced):
-            if not _is_blank(cells.cells):
+        for cells in _records(source, encoding, separator):
+            if not cells.blank:
                 lengths.append(len(cells.cells))
             if cells.line > _SAMPLED_LINES:
                 break
     except FileRefused:
         lengths.append(0)
-    same = sum(length == len(layout.columns) for length in lengths) / max(1, len(lengths))
-    return sum(map(is_known, layout.columns)), same, len(layout.columns)
+    same = sum(length == len(columns) for length in lengths) / max(1, len(lengths))
+    return sum(map(is_known, columns)), same, len(columns)
 
 
-def _records(source: Source, encoding: Encoding, separator: str, announced: bool) -> Iterator[_Cells]:
+def _records(source: Source, encoding: Encoding, separator: str) -> Iterator[_Cells]:
     with open_text(source, encoding, newline=_line_end(source, encoding)) as text:
         lines = _Lines(iter(lambda: text.readline(CELL_LIMIT), ""))
-        if announced:
+        if _announced(source, encoding):
             next(lines)
         yield from _parse(lines, separator)
 

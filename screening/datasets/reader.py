@@ -27,6 +27,7 @@ from screening.datasets.profile import (
 )
 from screening.datasets.rows import (
     CELL_LIMIT,
+    WRONG_CELLS,
     Fields,
     FileLayout,
     FileRow,
@@ -377,7 +378,6 @@ def describe_reading(report: FileReport) -> dict[str, Any]:
 ID_LIMIT = 200
 """Longest id, in characters."""
 
-_WRONG_CELLS = frozenset({Reason.EXTRA_CELLS, Reason.MISSING_CELLS, Reason.ROWS_MERGED})
 _NOBODYS_WORDS = frozenset({Reason.HEADER_REPEATED, Reason.DESCRIBES_COLUMNS, Reason.DUPLICATE})
 """Of a row that is a header, or that is another row."""
 _EMPTY = Reason.EMPTY_TEXT, "nothing but spaces or invisible characters"
@@ -451,7 +451,7 @@ def _reject(
     reason, detail = problem
     original: str | tuple[str, ...] | None = text
     if row.fields is None:
-        named = reason in _WRONG_CELLS and bool(row.cells) and found.mapping.id == found.columns[0]
+        named = reason in WRONG_CELLS and bool(row.cells) and found.mapping.id == found.columns[0]
         identity, original = row.cells[0] if named else None, row.cells or None
     elif row.problem is not None:
         original = row.cells[0] if row.cells else None

@@ -44,16 +44,8 @@ class Reason(StrEnum):
     NO_JUDGED_TURN = "no_judged_turn"
 
 
-STRUCTURAL: frozenset[Reason] = frozenset(
-    {
-        Reason.EXTRA_CELLS,
-        Reason.MISSING_CELLS,
-        Reason.ROWS_MERGED,
-        Reason.NOT_JSON,
-        Reason.NOT_AN_OBJECT,
-        Reason.REPEATED_KEY,
-    }
-)
+WRONG_CELLS = frozenset({Reason.EXTRA_CELLS, Reason.MISSING_CELLS, Reason.ROWS_MERGED})
+STRUCTURAL = WRONG_CELLS | {Reason.NOT_JSON, Reason.NOT_AN_OBJECT, Reason.REPEATED_KEY}
 """Reasons that cast doubt on the file when most rows have them."""
 
 _REMOVED = re.compile(

@@ -278,7 +278,7 @@ def _long_form(word: str, expand: Mapping[str, str]) -> str:
 
 _SWAPPED = {
     (word[0], "".join(sorted(word))): word
-    for word in (
+    for word in [
         "want",
         "wanted",
         "kill",
@@ -290,7 +290,7 @@ _SWAPPED = {
         "tonight",
         "living",
         "hang",
-    )
+    ]
 }
 """Words by their first letter and all their letters: what a hurried hand types."""
 _RESPELLED = {
