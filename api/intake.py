@@ -136,10 +136,10 @@ class Intake:
                 sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             asked = {"sha256": sha256, "options": _options_sha256(mapping, reach)}
             request = BatchRequest(
-                name=table.report.name,
+                name=table.name,
                 pipeline=usual_pipeline(self.db, self.settings),
                 reach=reach,
-                intake=describe_reading(table.report) | {"program": program.name, **asked},
+                intake=describe_reading(table) | {"program": program.name, **asked},
                 submission=hashlib.sha256(key.encode()).hexdigest(),
             )
             with self._agents() as (settings, agents):
@@ -148,10 +148,10 @@ class Intake:
             upload = Upload(  # kept beside the file, so that it can be read again as it was read
                 token=path.name,
                 path=path,
-                name=table.report.name,
+                name=table.name,
                 owner=program.actor.id,
                 sha256=sha256,
-                mapping=table.report.mapping,
+                mapping=table.profile.mapping,
                 label_values=dict(mapping.labels),
                 sheet=mapping.sheet,
                 batch_id=batch_id,

@@ -164,8 +164,8 @@ def load_data(chosen: DataSet) -> EvaluationData:
     def read(path: Path) -> Table:
         """The user's own table, with the columns of the options, which are printed before the first call."""
         table = mapped_table(path, path.name, chosen.reading)
-        save_mapping(table.report, chosen.reading)
-        for line in (*mapping_lines(table.report), *table.report.warnings):
+        save_mapping(table, chosen.reading)
+        for line in (*mapping_lines(table), *table.warnings):
             print(line, file=sys.stderr)
         return table
 

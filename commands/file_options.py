@@ -26,7 +26,7 @@ from screening.datasets.mapping import (
     speakers_said,
 )
 from screening.datasets.profile import proposed_mapping
-from screening.datasets.reader import FileReport, Table, columns_of, read_table
+from screening.datasets.reader import Table, columns_of, read_table
 from screening.datasets.sources import Source
 from screening.labels import Label
 from screening.words import count_of
@@ -91,23 +91,23 @@ def mapped_table(source: Source, name: str, arguments: argparse.Namespace) -> Ta
     id_said = kept.columns is not None or arguments.id is not None
     table = read_table(source, name, mapping=columns, sheet=sheet, id_confirmed=id_said)
     if columns is not None and arguments.group is not None:  # an id that rows share does not take its place
-        table = table.with_mapping(replace(table.report.mapping, group=columns.group))
-    given = label_values(arguments.labels, table.report.label_values) if arguments.labels else {}
+        table = table.with_mapping(replace(table.profile.mapping, group=columns.group))
+    given = label_values(arguments.labels, table.profile.label_values) if arguments.labels else {}
     return table.with_labels({**kept.labels, **given})
 
 
-def save_mapping(report: FileReport, arguments: argparse.Namespace) -> None:
+def save_mapping(table: Table, arguments: argparse.Namespace) -> None:
     """Write down how the file was read, where that was asked for, so that another one like it is read so too."""
     if arguments.save_mapping is not None:
-        labels = {value: report.labels.get(value) for value in report.label_values if value.strip()}
-        sheet = report.sheet if len(report.sheets) > 1 else None
-        used = FileMapping(columns=report.mapping, labels=labels, sheet=sheet)
+        labels = {value: table.labels.get(value) for value in table.profile.label_values if value.strip()}
+        sheet = table.layout.sheet if len(table.layout.sheets) > 1 else None
+        used = FileMapping(columns=table.profile.mapping, labels=labels, sheet=sheet)
         arguments.save_mapping.write_text(mapping_json(used), encoding="utf-8")
 
 
-def mapping_lines(report: FileReport) -> Iterator[str]:
+def mapping_lines(table: Table) -> Iterator[str]:
     """How the file is read, line by line, for whoever is about to pay for it."""
-    mapping = report.mapping
+    mapping = table.profile.mapping
     yield f"text: {' + '.join(map(repr, mapping.text_columns()))}" + (", lists joined" if mapping.lists else "")
     if reading := mapping.conversation:
         asked = " and ".join(ASKED[(question,)] for question in reading.questions)
@@ -120,11 +120,11 @@ def mapping_lines(report: FileReport) -> Iterator[str]:
         yield f"{role}: {'none' if column is None else repr(column)}" + (
             " (the row number)" if role == "id" and column is None else ""
         )
-    if report.unread:
-        yield report.unread_words
-    for value, count in report.label_values.items():
+    if table.profile.unread:
+        yield table.unread_words
+    for value, count in table.profile.label_values.items():
         if value.strip():
-            yield f"  {value!r} ({count_of(count, 'row')}) is {report.labels.get(value) or 'no reference'}"
+            yield f"  {value!r} ({count_of(count, 'row')}) is {table.labels.get(value) or 'no reference'}"
 
 
 def label_values(words: str, seen: Iterable[str]) -> dict[str, Label | None]:

@@ -24,7 +24,7 @@ from jobs.process import retry_in_thread, system_clock, worker_name
 from jobs.procrastinate import ProcrastinateRunner
 from jobs.runner import AlreadyRunning, LocalRunner, Runner, only_worker
 from jobs.screening_job import ScreeningJob
-from screening.datasets.reader import FileReport, Table, describe_reading
+from screening.datasets.reader import Table, describe_reading
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from screening.review.reach import Reach
@@ -42,7 +42,6 @@ NOT_SCREENED = (
     "NOT SCREENED: {rows} could not be read as they should, and state a risk. They are in the queue with the reason; "
     "without --database nobody sees them but you: row_rejected in the results."
 )
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 MOST_LOOKED_AT = 1_000
 PATIENCE_S = 120.0
 """How long a command waits for a service that answers nobody, before it ends and says what is pending."""
@@ -95,14 +94,14 @@ def screen(
     with _database(database) as db:
         chosen = chosen_pipeline(db, pipeline, settings)
         table = mapped_table(file, file.name, reading)
-        save_mapping(table.report, reading)
-        for line in announcements(table.report, unsafe):
+        save_mapping(table, reading)
+        for line in announcements(table, unsafe):
             print(line, file=sys.stderr)
         settings = settings_now(db, settings)
         if overnight:
             require_overnight(db, settings, chosen, unlabelled_rows(table, settings))
         request = BatchRequest(
-            name=table.report.name,
+            name=table.name,
             pipeline=chosen,
             reach=unsafe,
             intake=_intake(table, file),
@@ -131,15 +130,17 @@ def in_red(sentence: str) -> str:
     return f"\x1b[1;31m{sentence}\x1b[0m" if sys.stderr.isatty() else sentence
 
 
-def announcements(report: FileReport, reach: Reach) -> Iterator[str]:
+def announcements(table: Table, reach: Reach) -> Iterator[str]:
     """How the file was read, for whoever pays for screening it, and what nobody will see."""
-    separated = report.separator and f"separated by {SEPARATORS.get(report.separator, repr(report.separator))}"
-    read_as = ", ".join(part for part in (report.format, report.encoding, separated) if part)
-    yield f"{report.name}: {count_of(report.rows, 'row')}, read as {read_as}"
-    yield from mapping_lines(report)
-    yield from report.warnings
+    layout = table.layout
+    separated = layout.separated_by and f"separated by {layout.separated_by}"
+    read_as = ", ".join(part for part in (layout.format, layout.encoding and layout.encoding.name, separated) if part)
+    yield f"{table.name}: {count_of(table.profile.rows, 'row')}, read as {read_as}"
+    yield from mapping_lines(table)
+    yield from table.warnings
     if reach is not Reach.READ:
-        labeled = sum(report.label_values[value] for value, label in report.labels.items() if label is Label.UNSAFE)
+        counts = table.profile.label_values
+        labeled = sum(counts[value] for value, label in table.labels.items() if label is Label.UNSAFE)
         known = f"; {count_of(labeled, 'row has', 'rows have')} an unsafe original label" if labeled else ""
         yield f"WARNING: {NOT_REVIEWED[reach]}{known}"
 
@@ -176,7 +177,7 @@ def _screen(
             fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock, tell)
         return batch_id
 
-    tell = every_few_seconds(lambda row: f"Checking the texts: {row:,} of {table.report.rows:,}")
+    tell = every_few_seconds(lambda row: f"Checking the texts: {row:,} of {table.profile.rows:,}")
     batch_id = asyncio.run(screen_batch(db, settings, take_in, tell=results.write_settled, patience_s=patience_s))
     results.write_all(batch_id)
     write_rejected(db, batch_id, results.out)
@@ -192,7 +193,7 @@ def _unfinished_batch(db: Database, intake: Mapping[str, Any]) -> str | None:
 
 
 def _intake(table: Table, file: Path) -> dict[str, Any]:
-    known = describe_reading(table.report)
+    known = describe_reading(table)
     if not file.is_file():
         return known
     with file.open("rb") as content:

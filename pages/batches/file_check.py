@@ -13,7 +13,7 @@ import streamlit as st
 from jobs.intake import receiver, told
 from pages.ui import context
 from screening.datasets.mapping import ColumnMapping
-from screening.datasets.reader import FileReport, Table, read_table
+from screening.datasets.reader import Table, read_table
 from screening.datasets.rows import NewCase, Reason, Receive, Row, map_label
 from screening.datasets.sources import FileRefused
 from screening.labels import Label
@@ -28,7 +28,6 @@ CHECKS_KEPT, REDRAWN_S = 8, 0.3
 DRAWN_FROM = 100
 """From so many rows on a bar is drawn before the first one: reading the lists takes a second."""
 
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 REASON_WORDS: Mapping[Reason, str] = {
     Reason.EXTRA_CELLS: "more cells than columns",
     Reason.MISSING_CELLS: "fewer cells than columns",
@@ -154,11 +153,11 @@ def _preview(row: Row, labels: Mapping[str, Label | None]) -> dict[str, object]:
     return {name: value for name, value in known.items() if value is not None}
 
 
-def format_words(report: FileReport) -> str:
+def format_words(table: Table) -> str:
     """How the file was read, in words: kind, encoding, separator."""
-    encoding = report.encoding and f"{report.encoding}{' (a guess)' if report.encoding_guessed else ''}"
-    separator = report.separator and SEPARATORS.get(report.separator, repr(report.separator))
-    return ", ".join(part for part in (str(report.format), encoding, separator) if part)
+    layout = table.layout
+    encoding = layout.encoding and f"{layout.encoding.name}{' (a guess)' if layout.encoding.guessed else ''}"
+    return ", ".join(part for part in (str(layout.format), encoding, layout.separated_by) if part)
 
 
 @st.cache_resource(
@@ -182,7 +181,7 @@ def read_mapped(path: Path, name: str, sheet: str | None, mapping: ColumnMapping
     Raises FileRefused.
     """
     found = profile(path, name, sheet)
-    if isinstance(found, FileRefused) or found.report.mapping != mapping:
+    if isinstance(found, FileRefused) or found.profile.mapping != mapping:
         found = profile(path, name, sheet, mapping)
     if isinstance(found, FileRefused):
         raise found
@@ -196,7 +195,7 @@ def check_rows(path: Path, name: str, sheet: str | None, mapping: ColumnMapping)
         table = read_mapped(path, name, sheet, mapping)
         if len(checks) >= CHECKS_KEPT:
             checks.clear()
-        rows, drawn = max(table.report.rows, 1), monotonic() - (REDRAWN_S if table.report.rows > DRAWN_FROM else 0)
+        rows, drawn = max(table.profile.rows, 1), monotonic() - (REDRAWN_S if table.profile.rows > DRAWN_FROM else 0)
 
         def tell(row: int) -> None:
             nonlocal drawn

@@ -141,15 +141,15 @@ def _choice(place: DeltaGenerator, name: str, shown: Mapping[Any, str], first: o
 
 def confirm_labels(table: Table, kept: Labels, suffix: str = "") -> Labels:
     """What each value of the label column stands for, ``kept`` first; unmapped ones are shown and give none."""
-    report = table.report
-    values = {value: count for value, count in report.label_values.items() if value.strip()}
-    if report.mapping.label is None or not values:
-        why = "No column of original labels" if report.mapping.label is None else "The label column is empty"
+    profile = table.profile
+    values = {value: count for value, count in profile.label_values.items() if value.strip()}
+    if profile.mapping.label is None or not values:
+        why = "No column of original labels" if profile.mapping.label is None else "The label column is empty"
         st.caption(f"{why}: there will be no confusion matrix.")
         return {}
-    known = {value: label.value for value, label in {**report.labels, **kept}.items() if label is not None}
+    known = {value: label.value for value, label in {**table.labels, **kept}.items() if label is not None}
     said = [known.get(value, READ_AS[2]) for value in values]
-    unmapped = [value for value in report.unmapped if value not in kept]
+    unmapped = [value for value in table.unmapped if value not in kept]
     if unmapped:
         some = ", ".join([*map(literal, unmapped[:LABELS_NAMED]), *["…"] * (len(unmapped) > LABELS_NAMED)])
         st.warning(
@@ -169,7 +169,7 @@ def confirm_labels(table: Table, kept: Labels, suffix: str = "") -> Labels:
         )
         edited = st.data_editor(
             rows,
-            key=f"labels_{report.mapping.label!a}{suffix}",
+            key=f"labels_{profile.mapping.label!a}{suffix}",
             disabled=["Value", "Rows"],
             hide_index=True,
             column_config={"Read as": st.column_config.SelectboxColumn(options=list(READ_AS), required=True)},

@@ -139,7 +139,7 @@ def confirm_file(upload: Upload, above: "st.delta_generator.DeltaGenerator") -> 
     with st.container(border=True):
         st.markdown("**Preview**")
         st.dataframe(preview_rows(found, labels), hide_index=True, height="content")
-    return replace(upload, mapping=table.report.mapping, label_values=dict(labels)), final, counted
+    return replace(upload, mapping=table.profile.mapping, label_values=dict(labels)), final, counted
 
 
 def ask_columns(
@@ -147,7 +147,7 @@ def ask_columns(
 ) -> tuple[ColumnMapping | None, FileMapping | None, str]:
     """The columns as a person confirms them, and the kept mapping that they begin with. Raises FileRefused."""
     found = profile(upload.path, upload.name, upload.sheet)
-    sheets = found.sheets if isinstance(found, FileRefused) else found.report.sheets
+    sheets = found.sheets if isinstance(found, FileRefused) else found.layout.sheets
     with fields:
         chosen_sheet(upload.token, sheets)
     with more:
@@ -156,8 +156,8 @@ def ask_columns(
         suffix += f"_{sheets.index(upload.sheet)}"  # the columns of another sheet are others
     if isinstance(found, FileRefused) and not isinstance(found, ColumnsUnclear):
         raise found
-    columns = found.columns if isinstance(found, ColumnsUnclear) else found.report.columns
-    proposed = found.report.mapping if isinstance(found, Table) else None
+    columns = found.columns if isinstance(found, ColumnsUnclear) else found.profile.columns
+    proposed = found.profile.mapping if isinstance(found, Table) else None
     with fields:
         if kept is not None and kept.columns is not None:
             missing = sorted(kept.columns.columns() - set(columns))
@@ -187,14 +187,14 @@ def leave(upload: Upload) -> None:
 
 
 def show_counts(table: Table, found: Check, rejected: StreamedFile) -> None:
-    report, out = table.report, sum(found.rejected.values())
+    out = sum(found.rejected.values())
     st.markdown(
         f"**{count_of(found.rows_in, 'row')}**: :green[**{found.accepted:,} accepted**], "
-        f"{':red' if out else ''}[**{out:,} rejected**] · {literal(format_words(report))}".replace(
+        f"{':red' if out else ''}[**{out:,} rejected**] · {literal(format_words(table))}".replace(
             "[**0 rejected**]", "0 rejected"
         )
     )
-    sentences = [literal(each) for each in report.warnings]
+    sentences = [literal(each) for each in table.warnings]
     if unread := found.without_call - found.not_screened:
         unasked = count_of(unread, "text cannot be screened and is", "texts cannot be screened and are")
         sentences.append(f"{unasked} escalated to a clinician without asking the AI.")
@@ -207,8 +207,8 @@ def show_counts(table: Table, found: Check, rejected: StreamedFile) -> None:
         )
     if found.rows_in and not found.accepted:
         st.error("**Every row is rejected.** Nothing can be screened.", icon=":material/error:")
-    if report.unread:
-        st.caption(literal(report.unread_words))
+    if table.profile.unread:
+        st.caption(literal(table.unread_words))
     if sentences:
         st.warning("\n".join(f"- {each}" for each in sentences) if len(sentences) > 1 else sentences[0])
     if out:
@@ -257,7 +257,7 @@ def start_card(upload: Upload, table: Table, found: Check) -> None:
                 submission=upload.token,
                 overnight=overnight,
                 research_order=research_order,
-                intake=describe_reading(table.report) | {"estimate": calls},
+                intake=describe_reading(table) | {"estimate": calls},
             )
             by_nobody = own.title if own and pipeline == own.pipeline else None
             start_buttons(upload, table, request, count_of(found.accepted, "text"), by_nobody)

@@ -7,11 +7,8 @@ from functools import partial
 from typing import NamedTuple
 
 from screening.datasets.mapping import is_known, unique_names
-from screening.datasets.rows import CELL_LIMIT, FileLayout, FileRow, Reason, Rows, require_few_columns
+from screening.datasets.rows import CELL_LIMIT, SEPARATORS, FileLayout, FileRow, Reason, Rows, require_few_columns
 from screening.datasets.sources import Encoding, FileFormat, FileRefused, Source, open_text
-
-SEPARATORS: tuple[str, ...] = (",", ";", "\t", "|")
-"""The separators that are looked for, in order of preference."""
 
 _SEP_LINE = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 _SAMPLED_LINES = 200

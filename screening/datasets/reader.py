@@ -63,44 +63,37 @@ from screening.words import count_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileReport:
-    """What a file holds, for the person who confirms it before anything is read.
-
-    ``rows`` are data rows. ``unread`` are columns that nothing is read of. ``label_values`` counts the values of the
-    label column, ``labels`` says which of them are read as what, and ``unmapped`` which are only shown.
+class Table:
+    """A described file, for the person who confirms it before anything is read; ``rows()`` may be called any number of
+    times. ``said`` are the values of the label column as they were proposed, or as a person said.
     """
 
     name: str
-    format: str
-    encoding: str | None
-    encoding_guessed: bool
-    separator: str | None
-    sheet: str | None
-    sheets: tuple[str, ...]
-    columns: tuple[str, ...]
-    mapping: ColumnMapping
-    rows: int
-    unread: tuple[str, ...]
-    label_values: Mapping[str, int]
-    labels: Mapping[str, Label]
-    unmapped: tuple[str, ...]
-    warnings: tuple[str, ...]
+    layout: FileLayout = field(repr=False)
+    profile: FileProfile = field(repr=False)
+    said: Mapping[str, Label | None]
+
+    @property
+    def labels(self) -> dict[str, Label]:
+        """Which values of the label column are read as what."""
+        return {value: label for value, label in self.said.items() if label is not None}
+
+    @property
+    def unmapped(self) -> tuple[str, ...]:
+        """Which of them are only shown."""
+        return tuple(sorted(value for value in self.profile.label_values if value.strip() and not self.said.get(value)))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What should be known before rows are read."""
+        return tuple(_warnings(self.layout, self.profile))
 
     @property
     def unread_words(self) -> str:
         """Which columns are not read; empty where all are."""
-        names = ", ".join(self.unread[:20]) + (" …" if len(self.unread) > 20 else "")
-        return f"{count_of(len(self.unread), 'column is', 'columns are')} not read: {names}." if names else ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A described file. ``rows()`` may be called any number of times."""
-
-    report: FileReport
-    _layout: FileLayout = field(repr=False)
-    _survey: FileProfile = field(repr=False)
-    _labels: Mapping[str, Label | None] = field(repr=False)
+        unread = self.profile.unread
+        names = ", ".join(unread[:20]) + (" …" if len(unread) > 20 else "")
+        return f"{count_of(len(unread), 'column is', 'columns are')} not read: {names}." if names else ""
 
     def rows(self, receive_text: Receive = receive, *, after: int = 0) -> Iterator[Row]:
         """Every data row in the order of the file, accepted or rejected. The file is read again, in constant memory.
@@ -108,20 +101,17 @@ class Table:
         With ``after`` those up to that row are passed over, which costs their reading but not what is looked for in
         their texts.
         """
-        for row in _joined(self._layout, self._survey.mapping):
+        for row in _joined(self.layout, self.profile.mapping):
             if row is not None and row.row > after:
-                yield judge_row(row, self._survey, self._labels, receive_text)
+                yield judge_row(row, self.profile, self.said, receive_text)
 
     def with_labels(self, label_values: Mapping[str, Label | None]) -> "Table":
         """The same rows with values of the label column read as a person said; nothing is read again."""
-        labels = _labels(self._survey, label_values)
-        return replace(self, report=_report(self.report.name, self._layout, self._survey, labels), _labels=labels)
+        return replace(self, said=_labels(self.profile, label_values))
 
     def with_mapping(self, mapping: ColumnMapping) -> "Table":
         """The file with other columns: read again where they differ. Raises as `read_table` does."""
-        if mapping == self.report.mapping:
-            return self
-        return _profile(self._layout, self.report.name, mapping, {})
+        return self if mapping == self.profile.mapping else _profile(self.layout, self.name, mapping, {})
 
 
 def read_table(
@@ -151,7 +141,7 @@ def _profile(
     *,
     id_confirmed: bool = True,
 ) -> Table:
-    columns = layout.columns or keys_of(rows_of(layout))
+    columns = _columns(layout)
     if not columns:
         raise _nameless(rows_of(layout))
     try:
@@ -160,8 +150,7 @@ def _profile(
         found = survey(_joined(layout, chosen, unread), unread, proposed=mapping is None or not id_confirmed)
     except ColumnsUnclear as unclear:
         raise ColumnsUnclear(str(unclear), columns=columns, sheets=layout.sheets) from None
-    labels = _labels(found, label_values)
-    return Table(report=_report(name, layout, found, labels), _layout=layout, _survey=found, _labels=labels)
+    return Table(name=name, layout=layout, profile=found, said=_labels(found, label_values))
 
 
 def _nameless(rows: Rows) -> FileRefused:
@@ -278,29 +267,11 @@ READERS: list[Reader] = [find_columnar, find_inspect_log, find_workbook, _text_l
 
 def columns_of(source: Source, sheet: str | None = None) -> tuple[str, ...]:
     """The file's columns: those of its header or, where it has none, all names that its rows use."""
-    layout = file_layout(source, sheet)
+    return _columns(file_layout(source, sheet))
+
+
+def _columns(layout: FileLayout) -> tuple[str, ...]:
     return layout.columns or keys_of(rows_of(layout))
-
-
-def _report(name: str, layout: FileLayout, found: FileProfile, labels: Mapping[str, Label | None]) -> FileReport:
-    encoding = layout.encoding
-    return FileReport(
-        name=name,
-        format=layout.format,
-        encoding=encoding.name if encoding else None,
-        encoding_guessed=bool(encoding and encoding.guessed),
-        separator=layout.separator,
-        sheet=layout.sheet,
-        sheets=layout.sheets,
-        columns=found.columns,
-        mapping=found.mapping,
-        rows=found.rows,
-        unread=found.unread,
-        label_values=dict(found.label_values),
-        labels={value: label for value, label in labels.items() if label is not None},
-        unmapped=tuple(sorted(value for value in found.label_values if value.strip() and not labels.get(value))),
-        warnings=tuple(_warnings(layout, found)),
-    )
 
 
 def _warnings(layout: FileLayout, found: FileProfile) -> Iterator[str]:
@@ -353,25 +324,25 @@ def _warnings_of_ids(found: FileProfile) -> Iterator[str]:
         yield f"{ids} from another id only in spaces around it; they are kept apart."
 
 
-def describe_reading(report: FileReport) -> dict[str, Any]:
+def describe_reading(table: Table) -> dict[str, Any]:
     """How the file was read, as data kept with its batch."""
-    mapping, reading = report.mapping, report.mapping.conversation
+    layout, mapping, reading = table.layout, table.profile.mapping, table.profile.mapping.conversation
     turns: dict[str, Any] = {}
     if reading is not None:
         turns = {name: getattr(reading, name) for name in ("shape", "judged", "context_tokens")}
         turns = {"conversations": turns | {"questions": list(reading.questions)}}
     return {
-        "format": report.format,
-        "encoding": report.encoding,
-        "separator": report.separator,
+        "format": layout.format,
+        "encoding": layout.encoding and layout.encoding.name,
+        "separator": layout.separator,
         "text_column": ", ".join(mapping.text_columns()),
         **{f"{role}_column": getattr(mapping, role) for role in ("id", "reply", "label", "group")},
-        "unread_columns": list(report.unread),
+        "unread_columns": list(table.profile.unread),
         "lists_joined": mapping.lists,
         **turns,
-        "sheet": report.sheet,
-        "labels": {value: label.value for value, label in report.labels.items()},
-        "warnings": list(report.warnings),
+        "sheet": layout.sheet,
+        "labels": {value: label.value for value, label in table.labels.items()},
+        "warnings": list(table.warnings),
     }
 
 

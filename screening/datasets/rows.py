@@ -191,6 +191,10 @@ Rows = Iterator[FileRow | None]
 """The rows of a file in their order; None is a line without cells: not a row, but counted."""
 
 
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+"""What is looked for between cells, in order of preference, and in words."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLayout:
     """How to get at the rows of a file: ``read`` gives them from the start. ``columns`` are those of the header; empty
@@ -205,6 +209,11 @@ class FileLayout:
     separator: str | None = None
     sheet: str | None = None
     sheets: tuple[str, ...] = ()
+
+    @property
+    def separated_by(self) -> str:
+        """Its separator in words; empty where it has none."""
+        return "" if self.separator is None else SEPARATORS.get(self.separator, repr(self.separator))
 
 
 def require_few_columns(columns: Sequence[str]) -> None:

@@ -218,12 +218,12 @@ def _case(
 
 def _table(path: Path, table: Table) -> EvaluationData:
     rows = [row for row in table.rows() if isinstance(row, NewCase)]
-    column = table.report.mapping.label
+    column = table.profile.mapping.label
     return _screenable(
         rows,
-        title=table.report.name,
+        title=table.name,
         steps=(
-            ("rows in the file", table.report.rows),
+            ("rows in the file", table.profile.rows),
             ("accepted", len(rows)),
             ("with a reference label", sum(row.reference is not None for row in rows)),
         ),
@@ -237,7 +237,7 @@ def _table(path: Path, table: Table) -> EvaluationData:
 def _distributions(
     path: Path, table: Table, texts: Mapping[int, ScreenedText]
 ) -> dict[ScreenedText, dict[Label, float]]:
-    columns = {normalised_name(name): name for name in table.report.columns}
+    columns = {normalised_name(name): name for name in table.profile.columns}
     if not set(SHARES) <= set(columns):
         return {}
     given: dict[ScreenedText, dict[Label, float]] = {}
@@ -336,9 +336,9 @@ def rows_beside(
 
     ValueError where the table's rows are conversations: they are counted anew, and the numbers are of other rows.
     """
-    if table.report.mapping.conversation is not None:
+    if table.profile.mapping.conversation is not None:
         raise ValueError(
             f"{what} belong to rows of the file. Read as conversations, rows become other cases, counted anew, so that "
             "nobody can tell which case they are of."
         )
-    return published_rows(source, columns, sheet=table.report.sheet)
+    return published_rows(source, columns, sheet=table.layout.sheet)

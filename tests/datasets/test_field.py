@@ -70,15 +70,15 @@ def test_a_column_is_found_by_name_and_one_named_twice_keeps_its_cells_apart() -
             find_column(name, columns)
     mapping = ColumnMapping(text="text (column 3)", joined=("text (column 2)",), id="id")
     table = read_table(b"id,text,text,note,note\n1,a,b,c,d\n", mapping=mapping)
-    assert table.report.columns == ("id", "text (column 2)", "text (column 3)", "note (column 4)", "note (column 5)")
+    assert table.profile.columns == ("id", "text (column 2)", "text (column 3)", "note (column 4)", "note (column 5)")
     assert read(table, "text") == ["b\n\na"]
 
 
 def test_other_labels_and_columns_read_nothing_twice() -> None:
     table = read_table(b"id,text,label\n1,a,low\n2,b,high\n")
     again = table.with_labels({"high": Label.UNSAFE})
-    assert read(again, "label") == [None, Label.UNSAFE] and again.report.unmapped == ("low",)
-    assert table.with_mapping(table.report.mapping) is table
+    assert read(again, "label") == [None, Label.UNSAFE] and again.unmapped == ("low",)
+    assert table.with_mapping(table.profile.mapping) is table
 
 
 def test_a_mapping_comes_back_from_its_file() -> None:
@@ -228,8 +228,8 @@ def test_the_first_sheet_that_is_not_hidden_is_read_and_any_that_is_asked_for(st
     content = stream.getvalue()
     table = read_table(content)
     assert read(table, "text") == ["a text of Posts"]
-    assert (table.report.sheet, table.report.sheets) == ("Posts", ("Posts", "Empty", "Sheet"))
-    assert table.report.warnings == ("Only sheet 1 of 3 is read.",)
+    assert (table.layout.sheet, table.layout.sheets) == ("Posts", ("Posts", "Empty", "Sheet"))
+    assert table.warnings == ("Only sheet 1 of 3 is read.",)
     assert read(read_table(content, sheet="Sheet"), "text") == ["a text of Sheet"]
     for given, name, words in (
         (content, "Empty", "no rows"),
@@ -238,7 +238,7 @@ def test_the_first_sheet_that_is_not_hidden_is_read_and_any_that_is_asked_for(st
     ):
         with pytest.raises(FileRefused, match=words) as refused:
             read_table(given, sheet=name)
-        assert words != "no rows" or refused.value.sheets == table.report.sheets
+        assert words != "no rows" or refused.value.sheets == table.layout.sheets
 
 
 def rows(source: Path | bytes, mapping: ColumnMapping | None = None) -> list[NewCase | RejectedRow]:
@@ -330,11 +330,11 @@ def test_a_saved_folder_says_what_its_label_numbers_stand_for(tmp_path: Path) ->
 
 def test_names_of_columns_are_known_in_every_spelling_and_of_several_questions_the_label_is_asked() -> None:
     for name in ("tweet", "full_text", "note_text", "questionText", "dialog", "Post-Body"):
-        assert read_table(f"{name}\nsoup\n".encode()).report.mapping.text == name
-    mapping = read_table(FIELD / "f11_columns.csv").report.mapping
+        assert read_table(f"{name}\nsoup\n".encode()).profile.mapping.text == name
+    mapping = read_table(FIELD / "f11_columns.csv").profile.mapping
     assert (mapping.text_columns(), mapping.id) == (("post_title", "post_body"), "post_id")
     category = ColumnMapping(text="text", id="id", label="category", group="category")
-    assert read_table(FIELD / "f15_category.csv", mapping=category).report.mapping.group is None
+    assert read_table(FIELD / "f15_category.csv", mapping=category).profile.mapping.group is None
     answers = {"values": {"risk": {"value": "safe"}, "lang": {"value": "en"}}}
     with pytest.raises(ColumnsUnclear, match="could be the label"):
         read_table(json.dumps([{"id": 1, "fields": {"text": "soup"}, "responses": [answers]}]).encode())
@@ -356,22 +356,22 @@ def test_a_column_of_sentences_that_nobody_reads_is_asked_about(name: str, cell:
             read_table(content, mapping=mapping)
         assert asked.value.columns == ("id", "text", name)
     left = read_table(content, mapping=ColumnMapping(text="text", id="id", unread=(name,)))
-    assert left.report.unread == (name,) and len(list(left.rows())) == 2
+    assert left.profile.unread == (name,) and len(list(left.rows())) == 2
     few = b"id,text,kind\n" + b"".join(b"%d,soup,very much like the others\n" % n for n in range(99))
-    assert read_table(few).report.unread == ("kind",), "the same few words over and over are no sentences"
+    assert read_table(few).profile.unread == ("kind",), "the same few words over and over are no sentences"
 
 
 def test_an_id_that_stands_at_two_texts_is_none_and_a_rounded_one_is_told() -> None:
     table = read_table(FIELD / "f18_rounded_ids.csv")
-    assert read(table, "id") == ["1", "2", "3"] and table.report.mapping.group is None
-    assert any("rounded by a spreadsheet" in one for one in table.report.warnings)
+    assert read(table, "id") == ["1", "2", "3"] and table.profile.mapping.group is None
+    assert any("rounded by a spreadsheet" in one for one in table.warnings)
     person = b"id,subreddit,text\n7,a,soup\n7,b,rain\n"
     for given in (None, ColumnMapping(text="text", id="id")):
-        report = read_table(person, mapping=given).report
-        assert (report.mapping.id, report.mapping.group) == (None, "id")
-    assert "The column id is no id" in read_table(person).report.warnings[0]
+        mapping = read_table(person, mapping=given).profile.mapping
+        assert (mapping.id, mapping.group) == (None, "id")
+    assert "The column id is no id" in read_table(person).warnings[0]
     chosen = ColumnMapping(text="text", id="id", group="subreddit")
-    assert read_table(person, mapping=chosen).report.mapping.group == "subreddit"
+    assert read_table(person, mapping=chosen).profile.mapping.group == "subreddit"
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,7 @@ def test_a_row_that_cannot_be_read_and_states_a_risk_is_a_case_for_a_person(
 ) -> None:
     table = read_table(source, mapping=mapping)
     found = list(table.rows())
-    assert len(found) == table.report.rows
+    assert len(found) == table.profile.rows
     (urgent,) = (row for row in found if isinstance(row, NewCase) and row.not_screened)
     assert Flag.ROW_REJECTED in urgent.text.flags and not STATED.isdisjoint(urgent.text.flags)
     assert urgent.text.refuses_screening and RISK in urgent.text.stored

@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import json
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ FORMATS = {
 @pytest.mark.parametrize(("kind", "content"), [(kind, one) for kind, several in FORMATS.items() for one in several])
 def test_the_format_is_told_by_content(kind: FileFormat, content: bytes | str) -> None:
     content = content.encode() if isinstance(content, str) else content
-    assert read_table(content, "../../etc/passwd.pdf").report.format is kind
+    assert read_table(content, "../../etc/passwd.pdf").layout.format is kind
     assert read(content) == [("007", "a")]
 
 
@@ -159,8 +160,8 @@ def test_every_row_is_accepted_under_its_own_id_or_rejected(content: bytes, fact
         (b"id,text\n1," + b"x" * 32_767 + b"\n2," + b"x" * 32_767 + b"\n3,short\n", "warnings",
          ("2 texts end near Excel's limit of 32,767 characters and may have been cut there.",)),
         (b"id,text\n1," + b"x" * 32_769 + b"\n", "warnings", ()),
-        (b"id,text,label\n1,a,safe\n1,a,unsafe\n2,b,safe\n2,b,safe\n2,b,safe\n3,c,\n3,c,unsafe\n", "label_values",
-         {"safe": 3, "unsafe": 1, "safe | unsafe": 1}),
+        (b"id,text,label\n1,a,safe\n1,a,unsafe\n2,b,safe\n2,b,safe\n2,b,safe\n3,c,\n3,c,unsafe\n",
+         "profile.label_values", {"safe": 3, "unsafe": 1, "safe | unsafe": 1}),
         (b"id,text,label\n1,a,0\n2,b,1\n", "unmapped", ("0", "1")),
         (b"id,text,label\n1,a,0\n2,b,1\n3,c,2\n", "labels", {}),
         (b"id,text,label\n1,a,1\n2,b,1\n", "unmapped", ("1",)),
@@ -171,7 +172,7 @@ def test_every_row_is_accepted_under_its_own_id_or_rejected(content: bytes, fact
     ],
 )  # fmt: skip
 def test_what_is_said_of_a_file(content: bytes | Path, fact: str, value: object) -> None:
-    assert getattr(read_table(content).report, fact) == value
+    assert attrgetter(fact)(read_table(content)) == value
 
 
 def test_a_person_may_say_what_a_label_means() -> None:
@@ -255,7 +256,7 @@ def test_any_bytes_are_refused_or_reconciled(content: bytes) -> None:
     except FileRefused as refused:
         assert str(refused)
         return
-    assert [row.row for row in rows] == list(range(1, table.report.rows + 1))
+    assert [row.row for row in rows] == list(range(1, table.profile.rows + 1))
     ids = [row.external_id for row in rows if isinstance(row, NewCase)]
     assert len(ids) == len(set(ids))
 
@@ -272,7 +273,7 @@ def test_a_well_written_file_keeps_each_text_with_its_id(
     stream = io.StringIO(newline="")
     csv.writer(stream, delimiter=separator, quoting=csv.QUOTE_ALL).writerows([("id", "text"), *cells])
     table = read_table(stream.getvalue().encode(encoding))
-    named = table.report.mapping.id is not None  # an id that stands at two texts is none: rows are numbered
+    named = table.profile.mapping.id is not None  # an id that stands at two texts is none: rows are numbered
     for number, (row, (identity, text)) in enumerate(zip(table.rows(), cells, strict=True), 1):
         if isinstance(row, NewCase):
             assert (row.external_id, original_text(row.text)) == (identity if named else str(number), text)
@@ -291,4 +292,4 @@ def test_of_a_formula_its_saved_value_is_the_text_and_else_what_is_written() -> 
     content = packed_workbook(b"", b"".join(b"<row>%s</row>" % cell.encode() for cell in cells))
     table = read_table(content, mapping=ColumnMapping(text="text"))
     assert read(table, "text") == list(cells.values())
-    assert "3 texts are formulas without a value in the file, and read as written there." in table.report.warnings
+    assert "3 texts are formulas without a value in the file, and read as written there." in table.warnings

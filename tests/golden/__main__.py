@@ -96,7 +96,7 @@ def _read(path: Path, mapping: ColumnMapping | None) -> object:
         rows = list(table.rows())
     except FileRefused as refused:
         return str(refused)
-    read = [*table.report.warnings, *(_row(row) for row in rows[:40])]
+    read = [*table.warnings, *(_row(row) for row in rows[:40])]
     return [*read, _digest([_row(row) for row in rows[40:]])] if len(rows) > 40 else read
 
 

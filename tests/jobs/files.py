@@ -51,9 +51,9 @@ def hand_over(db: Database, path: Path, chosen: Settings) -> Upload:
     """The file as the upload page hands it to `IntakeRuns`: kept, confirmed as proposed, with an empty batch."""
     with path.open("rb") as stream:
         kept = uploads.keep(chosen.data_directory / uploads.BY_PEOPLE, path.name, stream, LOCAL_USER.id)
-    report = read_table(kept.path, kept.name).report
+    table = read_table(kept.path, kept.name)
     batch_id = open_batch(db, LOCAL_USER, request(path), chosen, Agents(chosen), system_clock)
-    confirmed = replace(kept, mapping=report.mapping, label_values=dict(report.labels))
+    confirmed = replace(kept, mapping=table.profile.mapping, label_values=dict(table.labels))
     return uploads.begin(confirmed, lambda: batch_id)
 
 
