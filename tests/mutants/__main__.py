@@ -66,7 +66,7 @@ MODULES = {
     "storage/batches/batch_state.py": [f"{STORAGE}/batches/test_pending.py", f"{STORAGE}/test_machines.py"],
     "storage/batches/entries.py": [f"{STORAGE}/batches/test_triage.py"],
     "storage/batches/configurations.py": [f"{STORAGE}/site/test_accounts.py"],
-    "storage/research/corrected_labels.py": [f"{STORAGE}/research/test_corrected_labels.py"],
+    "storage/research/corrected_labels.py": [f"{STORAGE}/test_research.py"],
     "storage/review/inbox.py": [f"{STORAGE}/review/test_claims.py"],
     "storage/review/claims.py": [f"{STORAGE}/review/test_claims.py"],
     "storage/review/worklist.py": [f"{STORAGE}/batches/test_triage.py"],

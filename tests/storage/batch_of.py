@@ -28,7 +28,7 @@ KINDS = {
     "S": Draw(label=Label.SAFE),
     "U": Draw(label=Label.UNSAFE),
     "E": Draw(label=Label.ESCALATE),
-    "?": unusable(Answer.UNPARSABLE, "maybe?"),
+    "?": unusable(Answer.UNPARSABLE, "perhaps"),
     "!": unusable(Answer.REFUSAL, "I cannot help"),
 }
 

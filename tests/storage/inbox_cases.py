@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 from sqlalchemy import Table, insert, select, update
@@ -11,6 +12,7 @@ from screening.review.review_form import ReviewForm, ReviewLabel
 from screening.review.triage import TARGETS, Priority, second_review_coin
 from storage.audit_log import DIGESTED, append, subject_of
 from storage.batches.counts import Kind, add
+from storage.batches.screenings import EndedRun, run_row
 from storage.clock import new_id
 from storage.database import Database
 from storage.review import claims, inbox
@@ -21,6 +23,7 @@ from storage.schema import accounts, batches, cases, configurations, inbox_entri
 from storage.settings_store import SiteSettings, change
 from storage.visibility import is_blind
 from tests.databases import write
+from tests.storage.batch_of import run
 from tests.storage.people import ADMIN, NOW, PEOPLE, later
 
 
@@ -105,7 +108,8 @@ def fill(
         at = list(zip(ids, numbered, strict=True))
         conn.execute(insert(screenings), [screened | number | {"case_id": case_id} for case_id, number in at])
         add(conn, batch, 0, {ended: len(ids)})
-        conn.execute(insert(node_runs), [_RUN | number | {"case_id": case_id} for case_id, number in at])
+        made_of = (SimpleNamespace(id=case_id, **number) for case_id, number in at)
+        conn.execute(insert(node_runs), [run_row(case, _RUN) for case in made_of])  # type: ignore[arg-type]
         if entered:
             due = [
                 {"case_id": case_id, "priority": int(priority), "entered_at": when, "due_at": when + TARGETS[priority]}
@@ -123,19 +127,7 @@ _CASE = {
     "audit_probability": 0.0,
     "created_at": NOW,
 }
-_TOKENS = dict.fromkeys(("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"), 0)
-_RUN = _TOKENS | {
-    "position": 0,
-    "node": "worker",
-    "variant": "main",
-    "draws": "SSU?SS",
-    "unusable": {"3": "perhaps"},
-    "label": None,
-    "ended": "exhausted",
-    "calls": 6,
-    "started_at": NOW,
-    "ended_at": NOW,
-}
+_RUN = EndedRun(position=0, run=run("SSU?SS", None), cost_usd=None, started_at=NOW, ended_at=NOW)
 
 
 def form(label: ReviewLabel | str = "unsafe", certainty: int = 4, **fields: object) -> ReviewForm:

@@ -42,7 +42,7 @@ from tests.pages.researched import review, sample_rows, screened
 from tests.storage.batch_of import LATER
 from tests.storage.inbox_cases import fill, form, register, take
 from tests.storage.people import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR
-from tests.storage.research.test_corrected_labels import settled
+from tests.storage.test_research import settled
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
