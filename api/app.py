@@ -24,7 +24,7 @@ from jobs.process import Clock
 from screening.datasets.mapping import FileMapping, mapping_schema, read_mapping
 from screening.datasets.sources import FileRefused
 from screening.labels import Outcome
-from screening.review.reach import Reach
+from screening.review.triage import Reach
 from screening.settings import Settings
 from screening.text.display import file_label
 from storage.batches.batch_state import UnknownBatch

@@ -30,7 +30,7 @@ from screening.datasets.mapping import FileMapping
 from screening.datasets.reader import describe_reading, read_table
 from screening.datasets.rows import NewCase
 from screening.review.actors import SYSTEM
-from screening.review.reach import Reach
+from screening.review.triage import Reach
 from screening.settings import Settings
 from screening.text.unique_keys import RepeatedKey, unique_keys
 from storage.batches.intake import TEXT_BY_TEXT, close_intake

@@ -71,7 +71,7 @@ from screening.pipeline.cost import usage_per_call
 from screening.pipeline.draws import DrawSource
 from screening.pipeline.files import load_prompts, read_pipeline
 from screening.review.actors import LOCAL_USER
-from screening.review.reach import Reach
+from screening.review.triage import Reach
 from screening.settings import SIMULATED_NOTICE, Settings
 from screening.stopping.rules import SuccessiveElimination
 from screening.words import count_of

@@ -12,7 +12,7 @@ from screening.datasets.reader import Table
 from screening.datasets.rows import NewCase, Row
 from screening.pipeline.config import PipelineConfig, preset
 from screening.review.actors import SYSTEM, Actor
-from screening.review.reach import Reach
+from screening.review.triage import Reach
 from screening.settings import Settings
 from screening.text.injection import injection_flags
 from screening.text.masking import MASKING_VERSION

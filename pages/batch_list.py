@@ -18,8 +18,7 @@ from pages.ui.labels import literal
 from pages.ui.shell import FOLDER
 from pages.ui.widgets import case_link, list_key
 from screening.review.policy import Action, is_allowed, require
-from screening.review.reach import Reach
-from screening.review.triage import Priority
+from screening.review.triage import Priority, Reach
 from screening.words import count_of
 from storage.batches import batches
 from storage.batches.batch_state import ACTIVE, ENDED, BatchState, Caps, UnknownBatch

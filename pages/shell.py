@@ -19,7 +19,7 @@ from pages.ui.shell import (
     watch_connection,
 )
 from screening.review.policy import Forbidden
-from screening.review.reach import WHO_SEES_WHAT
+from screening.review.triage import WHO_SEES_WHAT
 
 WITH_BANNER = {"": 5.0, "screen": 5.0, "batches": 5.0}
 """Pages that say when nothing is screened, and every how many seconds they check; the inbox says it in its own poll."""

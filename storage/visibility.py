@@ -27,8 +27,7 @@ from sqlalchemy import (
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Acting, Actor
 from screening.review.policy import Action, is_allowed, require
-from screening.review.reach import Reach
-from screening.review.triage import Priority
+from screening.review.triage import Priority, Reach
 from screening.text.flags import Flag
 from storage.audit_log import append
 from storage.database import Database, insert_into, upsert

@@ -28,8 +28,8 @@ from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
-from screening.review.reach import Reach
 from screening.review.review_form import ReviewLabel
+from screening.review.triage import Reach
 from screening.text.received import receive
 from storage import database as database_module
 from storage.batches import batches, intake

@@ -39,7 +39,7 @@ from screening.pipeline.cost import cost_usd, usage_per_call
 from screening.pipeline.files import load_prompts
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from screening.review.reach import Reach
+from screening.review.triage import Reach
 from screening.settings import Settings
 from screening.words import count_of
 from storage.batches.batches import BatchSummary, list_batches

@@ -22,7 +22,7 @@ from screening.pipeline.config import PipelineConfig
 from screening.pipeline.errors import NO_LABEL
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
-from screening.review.reach import Reach
+from screening.review.triage import Reach
 from screening.words import count_of
 from storage.batches.batch_state import ACTIVE, ENDED, STOPPED, BatchState
 from storage.batches.batches import BatchSummary, Progress

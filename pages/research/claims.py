@@ -11,8 +11,8 @@ from screening.evaluation.estimates import AuditEstimates, bound_after, estimate
 from screening.evaluation.monitoring import Drift, Look, Rise, betting_sequence, drift, rises, upper_limits
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
-from screening.review.reach import Reach
 from screening.review.review_form import FORM_VERSION
+from screening.review.triage import Reach
 from screening.words import count_of
 from storage.database import Database
 from storage.research.reliability import AuditSample, OutcomeMix, Review, audit_sample, by_month, outcome_mix

@@ -37,8 +37,7 @@ from screening.evaluation.metrics import Proportion
 from screening.labels import Outcome
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed
-from screening.review.reach import WHO_SEES_WHAT
-from screening.review.triage import Priority
+from screening.review.triage import WHO_SEES_WHAT, Priority
 from screening.settings import SIMULATED_NOTICE, Settings
 from screening.words import count_of
 from storage.batches.configurations import Configuration

@@ -77,7 +77,7 @@ def turns_of_messages(cell: str, speakers: Mapping[str, Role | None]) -> tuple[T
     if not found:
         raise TurnsRefused(Reason.NOT_A_CONVERSATION, "the list of turns is empty")
     require_few(len(found))
-    return tuple(_turn(number, one, speakers) for number, one in enumerate(found, start=1))
+    return tuple(_turn(f"turn {number}", one, speakers) for number, one in enumerate(found, start=1))
 
 
 def turns_of_transcript(cell: str, speakers: Mapping[str, Role | None]) -> tuple[Turn, ...]:
@@ -195,27 +195,22 @@ def note(value: object) -> str | None:
     return kept or None
 
 
-def _turn(number: int, message: Mapping[str, Any], speakers: Mapping[str, Role | None]) -> Turn:
+def _turn(where: str, message: Mapping[str, Any], speakers: Mapping[str, Role | None]) -> Turn:
     word = _first(message, _ROLES)
     if isinstance(word, dict):
         word = word.get("role") or word.get("name")
-    role = _role(f"turn {number}", word, speakers)
-    content = _first(message, _CONTENTS)
-    read = content_of(content)
-    if read is None:
-        raise TurnsRefused(Reason.NOT_A_TEXT, f"turn {number} holds no text and no list of parts")
-    if role is Role.USER and _from_tools(content):
-        role = Role.TOOL
-    text, lost = read
-    return turn_of(role, text, lost=lost, at=note(_first(message, _TIMES)), own=note(_first(message, _IDS)))
-
-
-def _role(where: str, word: object, speakers: Mapping[str, Role | None]) -> Role:
     role = role_of(word, speakers) if isinstance(word, str) else None
     if role is None:
         said = "has a role that nobody explained" if isinstance(word, str) and word.strip() else "has no role"
         raise TurnsRefused(Reason.TURN_WITHOUT_ROLE, f"{where} {said}")
-    return role
+    content = _first(message, _CONTENTS)
+    read = content_of(content)
+    if read is None:
+        raise TurnsRefused(Reason.NOT_A_TEXT, f"{where} holds no text and no list of parts")
+    if role is Role.USER and _from_tools(content):
+        role = Role.TOOL
+    text, lost = read
+    return turn_of(role, text, lost=lost, at=note(_first(message, _TIMES)), own=note(_first(message, _IDS)))
 
 
 def _part(one: object) -> Iterator[tuple[str, bool]]:
@@ -476,25 +471,26 @@ def _one(rows: list[FileRow], mapping: ColumnMapping, reading: ConversationReadi
     first = rows[0].with_fields(shared | {mapping.text: None})
     try:
         require_few(len(rows))
-        placed = [_placed_turn(row, mapping, reading) for row in rows]
-        order = _order([(row.row, place) for row, (place, _) in zip(rows, placed, strict=True)])
-        turns = tuple(placed[at][1] for at in order)
+        speakers = speakers_of(reading)
+        turns = [_turn(f"row {row.row}", _message(row, mapping, reading), speakers) for row in rows]
+        order = _order([(row.row, _place(row, reading.order)) for row in rows])
     except TurnsRefused as refusal:
         return _refused(first, refusal, "\n\n".join(words_of(row.content(mapping.text)) for row in rows), named=True)
-    return replace(first, talk=Conversation(turns=turns))
+    return replace(first, talk=Conversation(turns=tuple(turns[at] for at in order)))
 
 
-def _placed_turn(row: FileRow, mapping: ColumnMapping, reading: ConversationReading) -> tuple[str, Turn]:
-    """A row's place in the order and its turn. Raises TurnsRefused."""
-    speakers = speakers_of(reading)
-    role, content = _role(f"row {row.row}", row.single(reading.role), speakers), content_of(row.content(mapping.text))
-    if content is None:
-        raise TurnsRefused(Reason.NOT_A_TEXT, f"row {row.row} holds no text")
-    order = (row.single(reading.order) or "").strip() if reading.order else str(row.row)
-    if not order:
+def _place(row: FileRow, order: str | None) -> str:
+    """Its place in the order, without such a column that of the file. Raises TurnsRefused."""
+    place = (row.single(order) or "").strip() if order else str(row.row)
+    if not place:
         raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, f"row {row.row} has no place in the order")
-    at, own = note(row.single(reading.time)), note(row.single(reading.turn_id))
-    return order, turn_of(role, content[0], lost=content[1], at=at, own=own)
+    return place
+
+
+def _message(row: FileRow, mapping: ColumnMapping, reading: ConversationReading) -> Mapping[str, Any]:
+    """A row as the message that it is."""
+    at, own = row.single(reading.time), row.single(reading.turn_id)
+    return {"role": row.single(reading.role), "content": row.content(mapping.text), "time": at, "id": own}
 
 
 def _order(places: list[tuple[int, str]]) -> list[int]:

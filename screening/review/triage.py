@@ -60,6 +60,25 @@ TARGETS: Final[Mapping[Priority, timedelta]] = MappingProxyType(
 """Time to the first human look, unless the site sets its own."""
 
 
+WHO_SEES_WHAT = (
+    "Texts the AI cannot decide are escalated to the review queue. Texts the AI labels unsafe are reviewed too, unless "
+    "somebody chose otherwise for an upload."
+)
+
+
+class Reach(StrEnum):
+    """Whether a text that the AI labels unsafe reaches a person, and how: a batch's choice, never its file's. What is
+    escalated always does.
+    """
+
+    READ = "read"
+    """It enters the review queue like any other urgent case and is reviewed blinded: all of them are."""
+    LIST = "list"
+    """It is put on a list for sign-off by somebody who sees how it was labeled."""
+    COUNT = "count"
+    """It is counted; a person sees it only as a quality check, which is drawn at random."""
+
+
 class Why(StrEnum):
     """Why a case has its priority, in words that a reviewer may see before reading: they name no label and no node."""
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, func, select, update
 
 from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
-from screening.review.reach import Reach
+from screening.review.triage import Reach
 from storage import audit_log
 from storage.batches.batch_state import (
     ACTIVE,

@@ -15,7 +15,7 @@ from screening.datasets.rows import NewCase, RejectedRow
 from screening.pipeline.draws import ScreenedText, ScreenedThread, screened_thread
 from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
-from screening.review.reach import Reach
+from screening.review.triage import Reach
 from screening.text.conversation import thread_of
 from screening.text.flags import STATED, Flag
 from screening.text.masking import MASKING_VERSION, mask

@@ -29,8 +29,7 @@ from screening.evaluation.metrics import Proportion
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
-from screening.review.reach import Reach
-from screening.review.triage import Priority
+from screening.review.triage import Priority, Reach
 from storage.batches.counts import ENDED, rows_of
 from storage.database import Database
 from storage.schema import adjudications, batch_counts, batches, configurations, inbox_entries, reviews, screenings

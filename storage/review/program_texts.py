@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Select, Update, exists, func, insert, or_, se
 
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
-from screening.review.reach import Reach
+from screening.review.triage import Reach
 from storage.audit_log import append
 from storage.batches.batch_state import TAKES_ROWS, UnknownBatch, is_cancelled
 from storage.batches.intake import add_case

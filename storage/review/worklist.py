@@ -9,8 +9,7 @@ from sqlalchemy import ColumnElement, and_, exists, func, select, update
 from screening.labels import Outcome
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
-from screening.review.reach import Reach
-from screening.review.triage import audit_placement
+from screening.review.triage import Reach, audit_placement
 from storage.audit_log import append
 from storage.batches.entries import enter
 from storage.database import Database, insert_once

@@ -29,7 +29,7 @@ from screening.labels import Label, Outcome
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
-from screening.review.reach import Reach
+from screening.review.triage import Reach
 from screening.settings import Settings
 from storage.batches.batches import cancel
 from storage.batches.configurations import activate, keep_version, load_configuration, save_configuration

@@ -17,7 +17,7 @@ from pages.ui.shell import ENTRIES
 from screening.labels import Outcome
 from screening.review.actors import Actor, Role
 from screening.review.policy import Action, is_allowed
-from screening.review.reach import Reach
+from screening.review.triage import Reach
 from storage.database import Database
 from storage.site.health import beat
 from tests.pages.conftest import Opener, html_on, words_on

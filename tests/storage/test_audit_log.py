@@ -17,7 +17,7 @@ from jobs.audit_anchors import anchor_if_due, kept_anchors
 from jobs.channels import signature
 from screening.labels import Label, Outcome
 from screening.pipeline.config import preset
-from screening.review.reach import Reach
+from screening.review.triage import Reach
 from screening.settings import Settings
 from storage.audit_log import GENESIS, Anchor, AuditKey, anchor, append, chain_hash, events
 from storage.batches import configurations

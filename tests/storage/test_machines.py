@@ -27,9 +27,8 @@ from screening.pipeline.config import preset
 from screening.pipeline.draws import Answer, Draw, DrawRequest, DrawSource, SamplerError, unusable
 from screening.review.actors import LOCAL_USER, Acting, Actor
 from screening.review.policy import Forbidden
-from screening.review.reach import Reach
 from screening.review.review_form import ReviewLabel
-from screening.review.triage import Priority
+from screening.review.triage import Priority, Reach
 from screening.settings import Settings
 from screening.text.received import receive
 from storage.audit_log import append

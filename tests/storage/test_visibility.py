@@ -22,9 +22,8 @@ from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Acting, Actor, Role
 from screening.review.policy import Action, Forbidden, is_allowed
-from screening.review.reach import Reach
 from screening.review.review_form import ReviewLabel
-from screening.review.triage import Priority
+from screening.review.triage import Priority, Reach
 from screening.text.received import receive
 from storage.audit_log import events
 from storage.batches.intake import add_rows, close_intake

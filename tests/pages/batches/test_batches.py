@@ -19,7 +19,7 @@ from screening.pipeline.config import chain, preset
 from screening.pipeline.cost import cost_usd, usage_per_call
 from screening.pipeline.files import load_prompts
 from screening.review.actors import LOCAL_USER
-from screening.review.reach import Reach
+from screening.review.triage import Reach
 from screening.settings import Settings
 from screening.stopping.rules import MajorityVote
 from storage.batches import batches

@@ -26,9 +26,8 @@ from screening.evaluation.monitoring import upper_limits
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
-from screening.review.reach import Reach
 from screening.review.review_form import FORM_VERSION
-from screening.review.triage import Priority
+from screening.review.triage import Priority, Reach
 from storage.audit_log import events
 from storage.database import Database
 from storage.research import reliability

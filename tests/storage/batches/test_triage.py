@@ -17,8 +17,15 @@ from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import NodeRun, Reason, Screening
 from screening.review.actors import LOCAL_USER, SYSTEM
-from screening.review.reach import Reach
-from screening.review.triage import TARGETS, Priority, audit_placement, due_at, priority_for, unscreened_placement
+from screening.review.triage import (
+    TARGETS,
+    Priority,
+    Reach,
+    audit_placement,
+    due_at,
+    priority_for,
+    unscreened_placement,
+)
 from screening.text.received import receive
 from storage.audit_log import events
 from storage.batches import entries, single_texts

@@ -20,9 +20,8 @@ from commands.__main__ import main
 from screening.datasets.reader import read_table
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, Role
-from screening.review.reach import Reach
 from screening.review.review_form import ReviewLabel
-from screening.review.triage import Placement, Priority, Why
+from screening.review.triage import Placement, Priority, Reach, Why
 from storage import schema
 from storage.audit_log import anchor
 from storage.batches.batches import NewBatch, cancel, create_batch, progress
