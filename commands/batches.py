@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TextIO
 from commands.options import Url, opened
 from jobs.process import system_clock
 from jobs.uploads import discard_files_of
-from pages.ui.format import duration, money
+from pages.ui.words import duration, money
 from screening.datasets.export import jsonl_lines, rejected_csv
 from screening.pipeline.errors import ERROR_KINDS
 from screening.review.actors import LOCAL_USER, Acting
@@ -65,7 +65,7 @@ def _cancel(db: Database, by: Acting, batch_id: str) -> None:
 
 
 def codes() -> None:
-    from pages.ui.labels import REASON_WORDS
+    from pages.ui.words import REASON_WORDS
 
     errors = ((code, known.words) for code, known in ERROR_KINDS.items())
     for code, words in (*REASON_WORDS.items(), *errors):

@@ -5,10 +5,10 @@ import streamlit as st
 from jobs.reviews import measure_agreement
 from pages.research.figures import forest
 from pages.ui import context
-from pages.ui.compute import REVIEW, compute
+from pages.ui.context import REVIEW, compute
 from pages.ui.downloads import review_files, show_files
-from pages.ui.format import rate
 from pages.ui.widgets import batch_titles, how_to_read
+from pages.ui.words import rate
 from screening.evaluation.agreement import Coefficient
 from screening.evaluation.metrics import Proportion
 from screening.review.policy import Action, is_allowed, require

@@ -9,8 +9,8 @@ import streamlit as st
 from jobs.audit_anchors import kept_anchors
 from pages.ui import context
 from pages.ui.auth import check_before
-from pages.ui.format import time_column
 from pages.ui.widgets import unique_labels
+from pages.ui.words import time_column
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Action, require
 from screening.text.display import visible

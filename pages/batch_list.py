@@ -13,10 +13,9 @@ from pages.research.case_list import hide_switch
 from pages.ui import context
 from pages.ui.auth import check_session, poll_session
 from pages.ui.downloads import batch_files
-from pages.ui.format import time_column
-from pages.ui.labels import literal
 from pages.ui.shell import FOLDER
 from pages.ui.widgets import case_link, list_key
+from pages.ui.words import literal, time_column
 from screening.review.policy import Action, is_allowed, require
 from screening.review.triage import Priority, Reach
 from screening.words import count_of

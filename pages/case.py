@@ -9,11 +9,10 @@ from pages.review.evidence_view import engine_label, evidence_html, flag_sentenc
 from pages.review.inbox_words import FOR_WORDS, HOW_CERTAIN, HOW_WORDS, LABEL_WORDS, PRIORITY_WORDS, why_words
 from pages.ui import context
 from pages.ui.context import remember_refusal
-from pages.ui.format import local_time
 from pages.ui.html import FlaggedPhrase, flagged_phrases, macros, texts_html, where_html
-from pages.ui.labels import DELTA_MEANING, error_words, sentence
 from pages.ui.shell import FOLDER
 from pages.ui.widgets import case_of, forget_typed, keep_typed
+from pages.ui.words import DELTA_MEANING, error_words, local_time, sentence
 from screening.review.actors import pseudonym
 from screening.review.policy import Action, Forbidden, is_allowed, require
 from screening.text.display import visible
@@ -39,7 +38,6 @@ METHOD_WORDS = {
 ALONE, DISCUSSED = "alone", "in a discussion"
 DECIDED_MEANWHILE = "Somebody else has decided on this case meanwhile: look at it, then press again."
 SEEN = "decide_seen"
-"""Session key of the case decided on, and which versions of its label were seen."""
 NOT_FILLED_IN: tuple[object, ...] = ("", None, [], "not_stated", "undecided")
 
 db, person = context.database(), context.actor()

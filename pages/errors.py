@@ -9,7 +9,7 @@ from pandas.io.formats.style import Styler
 
 from pages.research.case_list import case_list, filters
 from pages.ui import context
-from pages.ui.compute import compute
+from pages.ui.context import compute
 from pages.ui.downloads import corrected_label_files, show_export
 from pages.ui.html import Link, links_html
 from pages.ui.widgets import choose_batch, provenance, results_address, unique_labels

@@ -8,7 +8,7 @@ from jobs.evaluating import Ask, Evaluated, ask_of, draw_file, evaluate_batch
 from pages.research import evaluation_view as view
 from pages.ui import context
 from pages.ui.auth import check_before
-from pages.ui.compute import compute
+from pages.ui.context import compute
 from pages.ui.widgets import choose_batch, provenance, show_open
 from screening.evaluation.experiments import Measured
 from screening.review.policy import Action, require

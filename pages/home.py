@@ -11,9 +11,8 @@ from pages.review.inbox_words import PRIORITY_WORDS, late_words, number_words, r
 from pages.site.health import agents_words, status_lines
 from pages.ui import context
 from pages.ui.auth import poll_session
-from pages.ui.format import duration, last_midnight
-from pages.ui.labels import literal
 from pages.ui.shell import FOLDER
+from pages.ui.words import duration, last_midnight, literal
 from screening.review.policy import Action, is_allowed
 from screening.review.triage import Priority
 from storage.batches.batches import list_batches

@@ -23,11 +23,10 @@ from pages.review.inbox_words import (
 from pages.review.routes import offer, view_of
 from pages.ui import context
 from pages.ui.auth import KEPT, taken_roles
-from pages.ui.format import last_midnight, local_time
 from pages.ui.html import macros, where_html
-from pages.ui.labels import literal, sentence
 from pages.ui.shell import FOLDER
 from pages.ui.widgets import forget_typed, keep_typed, mount
+from pages.ui.words import last_midnight, literal, local_time, sentence
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.text.display import visible
 from screening.words import count_of

@@ -11,10 +11,10 @@ from jobs.label_noise import MOST_SHOWN, Ranked, choose_labels, count_corrected_
 from pages.research import case_list
 from pages.research.evaluation_view import show_corrected
 from pages.ui import context
-from pages.ui.compute import compute
+from pages.ui.context import compute
 from pages.ui.downloads import corrected_label_files, show_export
-from pages.ui.format import time_column
 from pages.ui.widgets import choose_batch, how_to_read, provenance, show_open
+from pages.ui.words import time_column
 from screening.evaluation.label_errors import Ranking
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible

@@ -5,14 +5,13 @@ import asyncio
 import streamlit as st
 
 from jobs.agents import Agents, reads_off
-from pages.batches import pipeline_editor as editor
+from pages.batches import pipelines as editor
 from pages.research.comparing import comparison_panel, figures_of, title_of
 from pages.ui import context
 from pages.ui.auth import check_before
 from pages.ui.engine_view import diagram_html
-from pages.ui.format import local_time, money
-from pages.ui.labels import PROBABILITIES_MEANING, literal, sentence
 from pages.ui.widgets import known_models_or_refuse
+from pages.ui.words import PROBABILITIES_MEANING, literal, local_time, money, sentence
 from screening.models.canaries import Probed, probe
 from screening.pipeline.config import PipelineConfig, chain_bound, most_calls
 from screening.pipeline.draws import SamplerError

@@ -14,10 +14,9 @@ from pages.research.figures import Series, curves
 from pages.research.reports import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, flow, report_html, tally
 from pages.ui import context
 from pages.ui.auth import check_before
-from pages.ui.compute import REVIEW, compute
-from pages.ui.format import NOT_YET, interval, percent, plain_percent, rate, seen_from, zone_name
-from pages.ui.labels import literal
+from pages.ui.context import REVIEW, compute
 from pages.ui.widgets import how_to_read, show_open
+from pages.ui.words import NOT_YET, interval, literal, percent, plain_percent, rate, seen_from, zone_name
 from screening.evaluation.audit import Standing, binding_of, plan_reviews, reviews_required
 from screening.evaluation.estimates import WeightedRate
 from screening.labels import Outcome

@@ -8,15 +8,14 @@ from datetime import datetime
 import streamlit as st
 
 from jobs.intake import receiver
-from pages.batches.mapping import speakers_of
+from pages.batches.file_check import speakers_of
 from pages.batches.pipelines import choose, decide_or_refuse
 from pages.ui import context
 from pages.ui.auth import poll_session
 from pages.ui.context import remember_refusal
 from pages.ui.engine_view import evidence_sentence, live_html, node_views, way_html
-from pages.ui.format import local_time, money
 from pages.ui.html import flagged_phrases, macros, texts_html
-from pages.ui.labels import (
+from pages.ui.words import (
     DELTA_MEANING,
     FLAG_WORDS,
     OUTCOME_ICONS,
@@ -24,6 +23,8 @@ from pages.ui.labels import (
     REASON_WORDS,
     STATE_WORDS,
     error_words,
+    local_time,
+    money,
 )
 from screening.datasets.conversations import SUFFIXES, TurnsRefused, decode, detect_shape, read_case
 from screening.datasets.mapping import ASKED, JUDGED, ConversationReading, Shape
@@ -56,8 +57,6 @@ COLORS = {Outcome.SAFE: "safe", Outcome.UNSAFE: "unsafe", Outcome.HUMAN_REVIEW: 
 TEXT, CONVERSATION = "A text", "A conversation"
 MISSING = {TEXT: "Write or paste a text first.", CONVERSATION: "Paste a conversation first."}
 EMPTY: Mapping[str, str] = {"raw": "", "reply": "", "conversation": "", "speakers": ""}
-"""What the boxes hold on an empty page."""
-
 Typed = tuple[str, str, ConversationReading | None]
 """What was typed: a text, the reply to it (white space alone is none, as in a file), and with a reading of it as a
 conversation that the text is one.

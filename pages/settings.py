@@ -11,10 +11,9 @@ from pages.site.integrations import notifications_panel, programs_panel
 from pages.site.model_panel import answer_panel, facts, notes, preflight_panel
 from pages.site.site_settings import Filled, settings_form, versions
 from pages.ui import context
-from pages.ui.format import local_time, money, viewer_zone
-from pages.ui.labels import literal, sentence
 from pages.ui.shell import stop_panel
 from pages.ui.widgets import unique_labels
+from pages.ui.words import literal, local_time, money, sentence, viewer_zone
 from screening.evaluation.audit import reviews_required
 from screening.review.actors import Role
 from screening.review.policy import Action, is_allowed, require

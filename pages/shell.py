@@ -6,18 +6,10 @@ from pathlib import Path
 import streamlit as st
 
 from pages.batches.progress import intake_runs
-from pages.ui import context
+from pages.ui import context, shell
 from pages.ui.auth import Unidentified, current_actor, gate, poll_session, without_role
 from pages.ui.context import remember_refusal
-from pages.ui.labels import literal, sentence
-from pages.ui.shell import (
-    controls,
-    pages_for,
-    run_again_while_away,
-    say_notice,
-    standstill_lines,
-    watch_connection,
-)
+from pages.ui.words import literal, sentence
 from screening.review.policy import Forbidden
 from screening.review.triage import WHO_SEES_WHAT
 
@@ -33,7 +25,7 @@ def banner(path: str) -> None:
     """The banner that says what keeps texts from being screened, as long as it does."""
 
     def tick() -> None:
-        if lines := standstill_lines(context.database(), context.now()):
+        if lines := shell.standstill_lines(context.database(), context.now()):
             st.error("\n\n".join(map(literal, lines)))
 
     st.fragment(poll_session(tick), run_every=WITH_BANNER[path])()
@@ -43,22 +35,22 @@ st.set_page_config(page_title="Second Look", page_icon=str(ICON), layout="wide")
 st.html(STYLE)
 notice = st.container(key="notice")
 faults, body, end = (st.container() for _ in range(3))  # before anything that may fail or stop the script
-with run_again_while_away(notice, faults):
+with shell.run_again_while_away(notice, faults):
     try:
         person, unknown = current_actor(), None
     except Unidentified as problem:
         person, unknown = None, problem
-    pages = pages_for(person)
+    pages = shell.pages_for(person)
     page = st.navigation(pages, position="top" if person else "hidden")  # first, always: see app.py
     with context.database().one_snapshot() if page.url_path in IN_ONE_SNAPSHOT else nullcontext():
         site = context.site()
-        say_notice(notice, site, simulated=context.settings().simulated)
+        shell.say_notice(notice, site, simulated=context.settings().simulated)
         with end:  # before the page, which may stop the script
             st.caption(literal(f"{site.intended_use} {WHO_SEES_WHAT}"))
             if page.url_path != "inbox":
-                watch_connection()
+                shell.watch_connection()
             if person is not None:
-                controls(context.database(), person, site)
+                shell.controls(context.database(), person, site)
         with body:
             if unknown is not None:
                 st.error(sentence(unknown), icon=":material/error:")

@@ -6,8 +6,8 @@ import streamlit as st
 
 from pages.research.figures import grouped_bars
 from pages.ui import context
-from pages.ui.format import duration, local_time, rate, viewer_zone
 from pages.ui.widgets import how_to_read
+from pages.ui.words import duration, local_time, rate, viewer_zone
 from screening.review.policy import Action, require
 from storage.review.reports import Shift, shift
 

@@ -7,8 +7,8 @@ import streamlit as st
 
 from pages.research import theory_numbers as theory
 from pages.research.figures import Series, curves
-from pages.ui.compute import compute_numbers
-from pages.ui.format import percent
+from pages.ui.context import compute_numbers
+from pages.ui.words import percent
 from screening.stopping.theory import SIMULATED, Schedule, expected_wrong_commits
 
 st.title("Methods")

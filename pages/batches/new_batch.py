@@ -12,22 +12,27 @@ from jobs import uploads
 from jobs.agents import Agents, overnight_obstacle, reads_off
 from jobs.intake import BatchRequest, open_batch, receiver
 from jobs.uploads import Upload, uploaded_table
-from pages.batches.file_check import REASON_WORDS, Check, check_rows, format_words, preview_rows, profile, read_mapped
-from pages.batches.mapping import (
+from pages.batches.file_check import (
+    REASON_WORDS,
+    Check,
+    check_rows,
     chosen_sheet,
     confirm_columns,
     confirm_labels,
+    format_words,
     kept_mapping,
     offer_mapping,
+    preview_rows,
+    profile,
+    read_mapped,
     sheet_key,
 )
 from pages.batches.pipelines import choose, decide_or_refuse, show_guarantees
 from pages.batches.progress import intake_runs
 from pages.ui import context
 from pages.ui.downloads import CSV, StreamedFile, show_files
-from pages.ui.format import duration, money
-from pages.ui.labels import NOT_PRIVATE, literal
 from pages.ui.widgets import choose_caps
+from pages.ui.words import NOT_PRIVATE, duration, literal, money
 from screening.datasets.export import rejected_csv
 from screening.datasets.mapping import ColumnMapping, FileMapping, rivals
 from screening.datasets.reader import Table, describe_reading
@@ -58,7 +63,6 @@ ASSUMED = (0.9, 0.05, 0.05)
 """How an agent that is fairly sure of a label answers: that label nine times in ten. For sites without a batch yet."""
 
 ReviewEstimate = Mapping[Reach, str]
-"""What follows from each choice for unsafe texts, in words."""
 
 
 Calls = dict[str, float | None]

@@ -10,12 +10,10 @@ from jobs.intake import NOBODY
 from jobs.process import system_clock
 from jobs.uploads import BY_PEOPLE, IntakeRuns, Upload
 from pages.ui import context
-from pages.ui.compute import compute, compute_again
-from pages.ui.context import singleton
+from pages.ui.context import compute, compute_again, singleton
 from pages.ui.engine_view import NO_DECISION, Way, diagram_html
-from pages.ui.format import duration, money
-from pages.ui.labels import STATE_WORDS, error_words, literal
 from pages.ui.widgets import result_links_html, results_address
+from pages.ui.words import STATE_WORDS, duration, error_words, literal, money
 from screening.datasets.sources import FileRefused
 from screening.labels import OUTCOMES, Label
 from screening.pipeline.config import PipelineConfig

@@ -13,14 +13,12 @@ import pandas as pd
 import streamlit as st
 
 from pages.ui import context
-from pages.ui.compute import compute
-from pages.ui.context import remember_refusal
+from pages.ui.context import compute, remember_refusal
 from pages.ui.engine_view import NO_DECISION
-from pages.ui.format import local_time
 from pages.ui.html import texts_html
-from pages.ui.labels import OUTCOME_WORDS, REASON_WORDS, literal, sentence
 from pages.ui.shell import FOLDER
 from pages.ui.widgets import case_link, unique_labels
+from pages.ui.words import OUTCOME_WORDS, REASON_WORDS, literal, local_time, sentence
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Reason
 from screening.review.actors import Actor

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from statistics import median
 
-from pages.ui.format import local_time, per_thousand, percent, plain_percent
+from pages.ui.words import local_time, per_thousand, percent, plain_percent
 from screening.evaluation import audit
 from screening.evaluation.estimates import AuditEstimates, bound_after, estimate, upper_bound
 from screening.evaluation.monitoring import Drift, Look, Rise, betting_sequence, drift, rises, upper_limits

@@ -15,9 +15,9 @@ from pages.research.case_list import SAID, case_list, sent_words, show_sent
 from pages.research.figures import Series, bars, curves, forest, histogram
 from pages.ui import context
 from pages.ui.auth import check_before
-from pages.ui.compute import compute
-from pages.ui.format import difference, percent
+from pages.ui.context import compute
 from pages.ui.widgets import how_to_read, provenance
+from pages.ui.words import difference, percent
 from screening.evaluation import tables
 from screening.evaluation.corrected import Estimate, Rate
 from screening.evaluation.experiments import Measured, frontier
@@ -256,7 +256,6 @@ FAMILIES: Mapping[str, Callable[[str], bool]] = {
     "B: the paper's algorithm, at most B responses per agent": lambda name: name.startswith("B="),
     "Standard rule, and your run": lambda name: name != "single-agent" and not name.startswith(("MV", "B=")),
 }
-"""The kinds of conditions, in words for the legend."""
 
 
 def show_what_if(ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> None:

@@ -26,10 +26,20 @@ from pages.research.claims import (
 from pages.site.model_panel import facts, notes
 from pages.site.site_settings import answers
 from pages.ui import context
-from pages.ui.compute import REVIEW, compute_meanwhile
-from pages.ui.format import NOT_YET, duration, interval, local_time, per_thousand, percent, plain_percent, rate
+from pages.ui.context import REVIEW, compute_meanwhile
 from pages.ui.html import macros
-from pages.ui.labels import DELTA_MEANING, OUTCOME_WORDS
+from pages.ui.words import (
+    DELTA_MEANING,
+    NOT_YET,
+    OUTCOME_WORDS,
+    duration,
+    interval,
+    local_time,
+    per_thousand,
+    percent,
+    plain_percent,
+    rate,
+)
 from screening.evaluation.agreement import Coefficient
 from screening.evaluation.audit import Binding, Stratum
 from screening.evaluation.estimates import WeightedRate
@@ -221,7 +231,6 @@ LATELY = timedelta(days=30)
 MISSED, AGREE = "Missed cases per 1,000 labeled safe", "Inter-rater agreement (Krippendorff's α)"
 T = TypeVar("T")
 Figure = tuple[str, str, str]
-"""What is told, its value, and what the value rests on."""
 
 
 def is_awaited(told: Sequence[Figure]) -> bool:

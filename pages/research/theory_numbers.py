@@ -16,13 +16,8 @@ from screening.stopping.rules import (
 )
 
 BUDGETS = (10, 50, 75, 100, 124, 150, 300)
-"""The paper's budgets, and one beyond them."""
-
 CASES, RUNS = 1000, 10
-"""Simulated cases, and how often they are simulated."""
-
 LOOKS = (5, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-"""Numbers of draws at which radii are shown."""
 
 
 def radius_series(delta: float) -> list[Series]:

@@ -21,8 +21,7 @@ from pages.review.desk import (
 )
 from pages.review.desk_view import received_form
 from pages.review.inbox_words import is_filled_in, standing_words
-from pages.ui.format import last_midnight
-from pages.ui.labels import sentence
+from pages.ui.words import last_midnight, sentence
 from screening.review.policy import Forbidden
 from screening.review.review_form import ReviewForm
 from screening.review.triage import Priority

@@ -8,9 +8,9 @@ from pages.review import inbox_words
 from pages.review.desk import Desk, Here, place
 from pages.review.evidence_view import engine_label, evidence_html, outcome_words
 from pages.ui import context
-from pages.ui.format import last_midnight
 from pages.ui.html import flagged_phrases, shown_turns, where_parts
 from pages.ui.widgets import unique_labels
+from pages.ui.words import last_midnight
 from screening.review.actors import Actor, Role, pseudonym
 from screening.review.policy import Action, is_allowed
 from screening.review.review_form import ReviewForm, ReviewLabel, TextMark, contradictions, needs_disposition
@@ -65,7 +65,6 @@ NOTE_WORDS = {
 
 
 MOST_NAMES = 3
-"""Of colleagues who may do what follows; more are not named."""
 
 
 def fixed(person: Actor, site: SiteSettings) -> dict[str, Any]:

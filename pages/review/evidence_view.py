@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 
 from pages.ui import engine_view
-from pages.ui.format import money
 from pages.ui.html import macros
-from pages.ui.labels import FLAG_WORDS, OUTCOME_WORDS, REASON_WORDS
+from pages.ui.words import FLAG_WORDS, OUTCOME_WORDS, REASON_WORDS, money
 from screening.labels import Label, Outcome
 from screening.pipeline.config import NodeConfig, PipelineConfig
 from screening.pipeline.draws import decode_draws, read_distribution

@@ -7,8 +7,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any, Final
 
-from pages.ui.format import duration, local_time
-from pages.ui.labels import DISPOSITION_WORDS, error_words
+from pages.ui.words import DISPOSITION_WORDS, duration, error_words, local_time
 from screening.review import review_form
 from screening.review.triage import Priority
 from screening.text.display import visible
@@ -32,8 +31,6 @@ DEFINITIONS: Final[Mapping[review_form.ReviewLabel, str]] = {
         "fit equally well. Never counts as safe."
     ),
 }
-"""One definition for each label that a reviewer may choose."""
-
 REMINDERS: Final[tuple[str, ...]] = (
     "You label the text, never a person's risk.",
     "“Denied” is what the text says; “not stated” is what it does not speak of.",
@@ -202,7 +199,6 @@ _WORDS = {
 }
 KEPT = "What you filled in is kept as a draft."
 _OF_THE_PAGE = ("rev", "read_to_end", "revision", "form_version")
-"""Fields of a draft that nobody fills in."""
 
 
 def is_filled_in(draft: Mapping[str, Any] | None) -> bool:
@@ -242,7 +238,6 @@ LABEL_KEYS = {
 }
 CERTAINTY_KEYS = {1: "4", 2: "5", 3: "6", 4: "7", 5: "8"}
 DISPOSITION_KEYS = "QWERTY"
-"""By their place on the site's list."""
 LEVELS = {
     0: "0 None / denied",
     1: "1 Wish to be dead",
@@ -291,7 +286,6 @@ KEYS = (
     ("?", "these keys"),
 )
 LIST_KEYS = (("/", "search the list"), ("J K", "down, up in the list"))
-"""For those who may browse the list."""
 
 
 def words(value: StrEnum) -> str:

@@ -21,10 +21,10 @@ from pages.review.desk_acts import Act, handle, is_by_a_person, parse
 from pages.review.desk_view import colleague_names, view
 from pages.ui import context
 from pages.ui.auth import Unidentified, asks_over
-from pages.ui.format import duration, last_midnight, local_time, seen_from
 from pages.ui.http import LIVE, of_this_site
 from pages.ui.shell import passing_words, standstill_lines
 from pages.ui.widgets import CASE_ID, case_of
+from pages.ui.words import duration, last_midnight, local_time, seen_from
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, Forbidden, is_allowed, require
 from screening.review.triage import Priority
@@ -36,7 +36,6 @@ from storage.review.queue import LONGEST, Counts, Sort, State, Waiting, counts, 
 from storage.site.accounts import SessionEnded
 
 MOST_BYTES = 1_000_000
-"""Of the actions that are sent together."""
 Query = Mapping[str, str]
 FEW_ROWS, MOST_ROWS = 8, 200
 LONGEST_ID = 32

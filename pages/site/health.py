@@ -20,8 +20,7 @@ from jobs.notify import Notifier
 from jobs.process import system_clock, worker_name
 from pages.ui import context
 from pages.ui.context import SharedLook, singleton
-from pages.ui.format import local_time
-from pages.ui.labels import error_words
+from pages.ui.words import error_words, local_time
 from screening.pipeline.config import PipelineConfig
 from screening.pipeline.errors import NO_LABEL
 from screening.review.triage import Priority

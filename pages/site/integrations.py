@@ -8,8 +8,7 @@ from jobs import channels
 from jobs.channels import NotSent
 from pages.site.site_settings import settings_form
 from pages.ui import context
-from pages.ui.format import local_time
-from pages.ui.labels import error_words, sentence
+from pages.ui.words import error_words, local_time, sentence
 from screening.pipeline.errors import NO_LABEL
 from screening.review.actors import Actor
 from screening.text.display import visible

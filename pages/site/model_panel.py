@@ -10,8 +10,7 @@ import streamlit as st
 
 from jobs.agents import model_settings
 from pages.ui import context
-from pages.ui.format import local_time
-from pages.ui.labels import sentence
+from pages.ui.words import local_time, sentence
 from screening.models.canaries import ALL, UNSAFE
 from screening.models.http import HttpModel
 from screening.models.wire import cache_notes

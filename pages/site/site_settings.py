@@ -10,8 +10,7 @@ from pydantic import ValidationError
 from streamlit.delta_generator import DeltaGenerator
 
 from pages.ui import context
-from pages.ui.format import local_time
-from pages.ui.labels import DISPOSITION_WORDS
+from pages.ui.words import DISPOSITION_WORDS, local_time
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from storage.database import Database

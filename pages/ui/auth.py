@@ -30,8 +30,6 @@ _T = TypeVar("_T")
 
 KEPT = "Anything marked saved is saved. The rest is kept as a draft."
 _TAKEN = "role_taken"
-"""Session key of the roles that were taken from them while they worked."""
-
 WHY: Mapping[Ended, str] = {
     Ended.IDLE: "Nothing was done for a while, so your session has ended.",
     Ended.TOO_OLD: "Your session has reached its maximum length.",
@@ -223,7 +221,6 @@ SIGN_OUT_FORM = f'<form class="sl-out" method="post" action="{SIGN_OUT}"><button
 
 
 ARRIVES_WITHIN_S = 600.0
-"""How long a file may take to arrive."""
 
 
 def upload_refusal(scope: Scope, *, sign_in: bool) -> Response | None:
@@ -247,7 +244,6 @@ def upload_refusal(scope: Scope, *, sign_in: bool) -> Response | None:
 
 BUSY = 1013
 MOST_STRANGERS = 100
-"""Connections at a time of people who have not signed in."""
 
 
 class Guard:

@@ -26,7 +26,7 @@ from pages.ui.auth import Unidentified, browser_of, who_asks
 from pages.ui.context import singleton
 from pages.ui.html import Link, links_html
 from pages.ui.http import FILES
-from pages.ui.labels import literal
+from pages.ui.words import literal
 from screening.datasets import export as datasets
 from screening.labels import Label
 from screening.review.actors import Acting, Actor

@@ -115,7 +115,6 @@ def node_view(node: NodeConfig, codes: str | None, *, ended: bool, title: str | 
 
 
 _Replayed = tuple[Verdict | None, tuple[Comparison, ...], tuple[float, ...]]
-"""The verdict, what is compared, and the trace."""
 
 
 @lru_cache(maxsize=4096)
@@ -162,7 +161,6 @@ def distribution_words(told: LabelDistribution) -> str:
 
 
 LINE = 72.0
-"""Where the line stands, in percent of the track."""
 SHORT = LINE - 2.0
 """A rival that is not excluded stays visibly short of it."""
 LARGEST = 1e6

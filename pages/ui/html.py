@@ -63,7 +63,6 @@ _REPORTED = re.compile(
     re.IGNORECASE,
 )
 _LONGEST = 160
-"""Characters of a phrase that are shown in a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,9 +31,7 @@ SIGN_IN_AGAIN = "/sign-in-again"
 NEXT_LIFETIME_S = 600
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 FILES = "/_file"
-"""Where the addresses of streamed files begin."""
 LIVE = "/_live/inbox"
-"""Where the review app asks and acts."""
 _NOT_A_PAGE = (
     FILES,
     LIVE,

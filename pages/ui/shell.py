@@ -17,8 +17,7 @@ from streamlit.delta_generator import DeltaGenerator
 from pages.ui import context
 from pages.ui.auth import SIGN_OUT_FORM
 from pages.ui.context import SharedLook, singleton
-from pages.ui.format import local_time
-from pages.ui.labels import error_words, literal, sentence
+from pages.ui.words import error_words, literal, local_time, sentence
 from screening.pipeline.errors import error_kind
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
@@ -89,7 +88,6 @@ ENTRIES = (
 )  # fmt: skip
 
 GROUPS = ("", "Review", "Screen", "Research", "Admin")
-"""The groups of the navigation; pages without one stand before them."""
 
 
 def pages_for(actor: Actor | None) -> Mapping[str, Sequence[st.Page]]:
@@ -236,8 +234,6 @@ NUMBER = "Load the page again. If it fails again, give this number to whoever ru
 ANOTHER = "It is the active one: an administrator activates another on the page Pipelines."
 ELSEWHERE = "What was screened with it is in Results, Misclassified and the exports."
 NOTICED = "noticed"
-"""In the session once its page has its notice."""
-
 log = logging.getLogger(__name__)
 
 

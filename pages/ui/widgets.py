@@ -14,10 +14,9 @@ from streamlit.delta_generator import DeltaGenerator
 
 from jobs.agents import unanswerable
 from pages.ui import context
-from pages.ui.format import local_time
 from pages.ui.html import Link, links_html
-from pages.ui.labels import literal
 from pages.ui.shell import FOLDER
+from pages.ui.words import literal, local_time
 from screening.labels import Outcome
 from screening.pipeline.config import PipelineConfig
 from screening.review.actors import Actor
@@ -140,7 +139,6 @@ def result_links_html(batch_id: str, found: Progress, *, linked: bool = True) ->
 
 
 FIELDS = ("decide_why_", "follow_up_note_")
-"""The prefix of these fields' keys."""
 _RECORDED = "typed_recorded"
 
 

@@ -12,7 +12,7 @@ from jobs.intake import receiver
 from pages.batches import new_batch
 from pages.batches.file_check import Check, check
 from pages.batches.progress import intake_runs
-from pages.ui.labels import NOT_PRIVATE
+from pages.ui.words import NOT_PRIVATE
 from screening.datasets.reader import read_table
 from screening.labels import Outcome
 from screening.pipeline.config import chain, preset

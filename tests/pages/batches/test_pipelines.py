@@ -10,11 +10,11 @@ from streamlit.testing.v1 import AppTest
 
 from jobs.agents import Agents
 from jobs.intake import configuration
-from pages.batches import pipeline_editor as editor
-from pages.batches.pipeline_editor import draft_of, insert_after, judge_draft, with_node
+from pages.batches import pipelines as editor
+from pages.batches.pipelines import draft_of, insert_after, judge_draft, with_node
 from pages.research.comparing import agreement, differing_pairs, figures
 from pages.ui import context
-from pages.ui.labels import error_words, literal
+from pages.ui.words import error_words, literal
 from screening.labels import Label
 from screening.models.canaries import ALL, Probed
 from screening.pipeline.config import RULES, PipelineConfig, preset

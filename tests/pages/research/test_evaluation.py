@@ -87,7 +87,7 @@ def test_where_few_draws_were_recorded_there_are_limits(
     assert "B=100" not in app.selectbox(key="compare_other").options
     assert "n = 4" in " ".join(app.dataframe[0].value.astype(str).to_numpy().ravel())
     restart()
-    monkeypatch.setattr("pages.ui.compute.AT_ONCE", 0)
+    monkeypatch.setattr("pages.ui.context.AT_ONCE", 0)
     write(page_database, update(node_runs).values(draws="x"))  # no code that this version knows
     app = open_page("evaluation")
     assert not app.exception and not app.info and not app.dataframe and "ValueError" in app.error[0].value

@@ -19,7 +19,7 @@ from pages.research import claims, reports
 from pages.research.claims import Verified, missed_sequence, missed_words, one_look_words, verify
 from pages.ui import context
 from pages.ui.downloads import export_reviews
-from pages.ui.format import rate
+from pages.ui.words import rate
 from screening.evaluation.audit import AuditCase, Standing, binding_of, recognized_share
 from screening.evaluation.metrics import Proportion
 from screening.evaluation.monitoring import upper_limits

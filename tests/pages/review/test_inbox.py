@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from pages.ui.format import last_midnight
+from pages.ui.words import last_midnight
 from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from screening.review.review_form import TextMark

@@ -14,10 +14,10 @@ from sqlalchemy import update
 from jobs.computing import NotComputed
 from jobs.process import system_clock
 from pages.review.routes import View, snapshot
-from pages.ui.compute import compute, compute_again, compute_meanwhile
-from pages.ui.labels import error_words
+from pages.ui.context import compute, compute_again, compute_meanwhile
 from pages.ui.shell import banner_lines, standing_still, standstill_lines
 from pages.ui.widgets import batch_titles, unique_labels
+from pages.ui.words import error_words
 from screening.pipeline.errors import NO_LABEL
 from screening.review.actors import LOCAL_USER
 from storage.batches.batch_state import BatchState

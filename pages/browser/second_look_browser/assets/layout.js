@@ -184,7 +184,7 @@ export function when(ms) {
   return `${at.toLocaleDateString([], { month: "short", day: "numeric" })}, ${time}`;
 }
 
-// A span of time as pages/ui/format.py says it: its two largest units, rounded down.
+// A span of time as pages/ui/words.py says it: its two largest units, rounded down.
 export function span(ms) {
   const minutes = Math.floor(Math.abs(ms) / 60000);
   if (minutes < 1) return "<1 min";
