@@ -25,7 +25,7 @@ from storage.research.cells import Confusions, Counts, confusions, groups
 from storage.research.listed import Cell, Labels
 from storage.research.standing import batch_now
 
-REFERENCES: Mapping[str, str] = {Label.SAFE.value: "Original label safe", Label.UNSAFE.value: "Original label unsafe"}
+REFERENCES = (Label.SAFE.value, Label.UNSAFE.value)
 OUTCOMES: Mapping[str, str] = {
     Outcome.SAFE.value: "Labeled safe",
     Outcome.UNSAFE.value: "Labeled unsafe",
@@ -38,15 +38,15 @@ CELLS: Mapping[tuple[str, str], tuple[str, str, str]] = {  # what each is; its r
     ("safe", "unsafe"): ("false positive", "180,83,9", "232,154,76"),
     ("unsafe", "safe"): ("false negative", "180,35,24", "240,121,111"),
 }
-LABELS: Mapping[Labels, str] = {"original": "Original labels", "adjudicated": "Final labels"}
+LABELS: Mapping[Labels, str] = {"original": "Original label", "adjudicated": "Final label"}
 
 db, person = context.database(), context.actor()
 require(person, Action.VIEW_RESULTS)
 
 
-def matrix(counts: Counts, *, dark: bool) -> Styler:
+def matrix(counts: Counts, labels: Labels, *, dark: bool) -> Styler:
     """The matrix as a styled table: every decided cell says in words what it is, and its tint its share of the row."""
-    words, tints = pd.DataFrame(index=pd.Index(list(REFERENCES.values()), name="Original label ↓ outcome →")), {}
+    words, tints = pd.DataFrame(index=pd.Index(REFERENCES, name=f"{LABELS[labels]} ↓ outcome →")), {}
     for outcome, title in OUTCOMES.items():
         said, tinted = [], []
         for reference in REFERENCES:
@@ -60,25 +60,25 @@ def matrix(counts: Counts, *, dark: bool) -> Styler:
     return words.style.apply(lambda _: styles, axis=None)
 
 
-def chosen_cell(counts: Counts, key: str) -> tuple[str, str] | None:
+def chosen_cell(counts: Counts, labels: Labels, key: str) -> tuple[str, str] | None:
     """The cell selected in the table; it is kept in the address."""
-    references, outcomes = list(REFERENCES), list(OUTCOMES)
+    outcomes = list(OUTCOMES)
     reference, _, outcome = st.query_params.get("cell", "").partition(".")
-    known = reference in references and outcome in outcomes
-    default = [(references.index(reference), OUTCOMES[outcome])] if known else []
+    known = reference in REFERENCES and outcome in outcomes
+    default = [(REFERENCES.index(reference), OUTCOMES[outcome])] if known else []
     selected = st.dataframe(
-        matrix(counts, dark=st.context.theme.type == "dark"),
+        matrix(counts, labels, dark=st.context.theme.type == "dark"),
         on_select="rerun",
         selection_mode="single-cell",
         selection_default={"selection": {"cells": default}},
         row_height=56,
         key=f"matrix_{key}",
-        alt="Confusion matrix: original labels by outcome; a cell opens its cases",
+        alt=f"Confusion matrix: {LABELS[labels].lower()} by outcome; a cell opens its cases",
     )
     found = None
     if cells := selected["selection"]["cells"]:
         row, column = cells[0]
-        found = references[row], next(name for name in outcomes if OUTCOMES[name] == column)
+        found = REFERENCES[row], next(name for name in outcomes if OUTCOMES[name] == column)
     if found is None:
         st.query_params.pop("cell", None)
     else:
@@ -111,9 +111,9 @@ def show_metrics(batch_id: str, both: Confusions, group: str | None) -> None:
         }
         for name, rate in rates.items():
             said = "not yet: no such case so far" if rate.value is None else rate_text(rate)
-            table.setdefault(name, {"Measure": name})[LABELS[labels]] = said
+            table.setdefault(name, {"Measure": name})[f"{LABELS[labels]}s"] = said
         shared = of_group | ({} if labels == "original" else {"labels": labels})
-        by = f" by {LABELS[labels].lower()}" if len(kinds) > 1 else ""
+        by = f" by {LABELS[labels].lower()}s" if len(kinds) > 1 else ""
         for words, outcome, reference, rate, color in (
             ("false negatives", "safe", "unsafe", found.fnr, "unsafe"),
             ("false positives", "unsafe", "safe", found.fpr, "person"),
@@ -137,7 +137,8 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
             else "No text of this upload has an original label, so there is nothing to compare with."
         )
         return None
-    cell = chosen_cell(both.original if labels == "original" else both.adjudicated, f"{batch.id}_{labels}_{group}")
+    counts = both.original if labels == "original" else both.adjudicated
+    cell = chosen_cell(counts, labels, f"{batch.id}_{labels}_{group}")
     if cell is None:
         right.info("Select a cell to list its cases.", icon=":material/grid_on:")
     show_metrics(batch.id, both, group)
@@ -163,7 +164,7 @@ if batch is None:
 left, right = st.columns([5, 6], gap="large")
 with left:
     with st.container(horizontal=True):
-        labels = st.selectbox("Measured against", list(LABELS), format_func=LABELS.__getitem__, key="labels")
+        labels = st.selectbox("Measured against", list(LABELS), format_func=lambda one: f"{LABELS[one]}s", key="labels")
         group = None
         if names := unique_labels({name: visible(name) for name in groups(db, person, batch.id)}):
             group = st.selectbox(
@@ -181,6 +182,6 @@ with right:
     if cell is not None:
         reference, outcome = cell
         what = f": {CELLS[cell][0]}" if cell in CELLS else ""
-        st.header(f"{REFERENCES[reference]}, {OUTCOMES[outcome].lower()}{what}")
+        st.header(f"{LABELS[labels]} {reference}, {OUTCOMES[outcome].lower()}{what}")
         wanted = Cell(batch_id=batch.id, reference=reference, outcome=outcome, labels=labels, group=group)
         case_list(db, person, filters(db, person, wanted))

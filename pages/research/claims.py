@@ -339,7 +339,8 @@ def plan_sentences(plan: AuditPlan) -> tuple[str, str]:
     rate, sure = plain_percent(plan.at_most), plain_percent(plan.confidence)
     return (
         f"Plan: {floor}at most {rate} of unsafe texts labeled safe, at {sure} confidence; it needs "
-        f"{needed:,} blinded reviews of truly unsafe texts with {allowed}.",
+        f"{needed:,} blinded reviews of truly unsafe texts with {allowed}. Texts are counted with the same "
+        "chance whatever the AI said: most unsafe texts that it caught are not among them.",
         since,
     )
 

@@ -58,8 +58,8 @@ from storage.review.reports import PriorityShift, shift_of
 from storage.settings_store import SiteSettings, audit_plan
 
 CARD = "Model card: Second Look"
-FLOW_SETTLED, FLOW_AUDITED = "screened with this configuration", "in the quality-check sample (audit)"
-FLOW_NOT_AUDITED = "not in the sample (nothing can be said of them)"
+FLOW_SETTLED, FLOW_AUDITED = "screened with this configuration", "eligible for the quality-check sample"
+FLOW_NOT_AUDITED = "not eligible (nothing can be said of them)"
 
 
 def flow(found: Verified) -> tuple[tuple[str, int], ...]:
