@@ -24,7 +24,7 @@ def import_draws(
     draw_columns: Annotated[str | None, "one model's labels each, in this order", "A,B,C"] = None,
     outputs: Annotated[
         list[Path] | None,
-        "output of a Message Batch or an OpenAI batch; several are several models",
+        "output of a Message Batch or an OpenAI batch, or an Inspect log; several are several models",
         "ANSWERS",
     ] = None,
     draw_labels: Annotated[str, "what their values stand for", "Yes=unsafe,No=safe,Maybe=escalate"] = "",

@@ -1,4 +1,4 @@
-"""Answers that models gave elsewhere, as draws: outputs of Message Batches and of OpenAI batches."""
+"""Answers that models gave elsewhere, as draws: outputs of Message Batches and of OpenAI batches, and Inspect logs."""
 
 import json
 import re
@@ -7,12 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from screening.datasets.conversations import words_of
+from screening.datasets.json_rows import is_inspect_log, sample_files
+from screening.datasets.sources import FileFormat, damage_refused
 from screening.labels import Label
 from screening.models.wire import Expected, SeenIds, completion_draw, message_draw
-from screening.pipeline.draws import LABEL_WORDS, Answer, Draw, unusable
+from screening.pipeline.draws import LABEL_WORDS, Answer, Draw, Usage, read_answer, unusable
 
 NAMED = re.compile(r"(?P<id>.+?)(?:[/#:](?P<node>[a-z][a-z0-9_]*))?(?:[/#:](?P<draw>\d+))?")
 """How a request's ``custom_id`` names its row: ``p7``, ``p7/worker``, ``p7/3`` or ``p7/worker/3``."""
+
+_STOPS = {"stop": "end_turn", "max_tokens": "max_tokens", "model_length": "max_tokens", "content_filter": "refusal"}
+LARGEST_SAMPLE = 50_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +39,7 @@ def answers_in(path: Path, labels: Mapping[str, Label] | None = None) -> list[Gi
     of another shape, a name that `NAMED` does not fit, or a row, node and number that stand twice.
     """
     any_model = Expected(models=frozenset(), words={**LABEL_WORDS, **(labels or {})}, seen=SeenIds())
-    found = list(_lines(path, any_model))
+    found = list(_inspect(path, any_model.words) if _is_log(path) else _lines(path, any_model))
     seen: dict[tuple[str, str | None, int], str] = {}
     for one in (each for each in found if each.number is not None):
         key = (one.case, one.node, one.number or 0)
@@ -41,6 +47,10 @@ def answers_in(path: Path, labels: Mapping[str, Label] | None = None) -> list[Gi
             raise ValueError(f"{path.name}, {one.place}: this row and number stand in {seen[key]} already")
         seen[key] = one.place
     return found
+
+
+def _is_log(path: Path) -> bool:
+    return is_inspect_log(path) or (path.suffix == ".json" and '"samples"' in path.read_text(encoding="utf-8-sig"))
 
 
 def _lines(path: Path, any_model: Expected) -> Iterator[GivenAnswer]:
@@ -53,7 +63,7 @@ def _lines(path: Path, any_model: Expected) -> Iterator[GivenAnswer]:
             except (ValueError, RecursionError):
                 value = None
             if not isinstance(value, dict) or not isinstance(value.get("custom_id"), str):
-                raise ValueError(f"{path.name}, line {number}: no answer of a batch")
+                raise ValueError(f"{path.name}, line {number}: neither an answer of a batch nor an Inspect log")
             named = NAMED.fullmatch(value["custom_id"])
             if named is None:
                 raise ValueError(f"{path.name}, line {number}: the custom_id names no row")
@@ -123,3 +133,42 @@ _USED = (("prompt", "input"), ("completion", "output"))
 
 
 _MISSHAPEN = unusable(Answer.MISSHAPEN)
+
+
+def _inspect(path: Path, words: Mapping[str, Label]) -> Iterator[GivenAnswer]:
+    for number, sample in enumerate(_samples(path), start=1):
+        named, output = isinstance(sample, dict) and "id" in sample, isinstance(sample, dict) and sample.get("output")
+        if not named or not isinstance(output, dict):
+            raise ValueError(f"{path.name}, sample {number}: no output of a model")
+        epoch = sample.get("epoch")
+        yield GivenAnswer(
+            case=str(sample["id"]),
+            node=None,
+            number=epoch if isinstance(epoch, int) else None,
+            draw=None if sample.get("error") else _inspect_draw(output, words),
+            place=f"sample {number}",
+        )
+
+
+def _samples(path: Path) -> Iterator[Any]:
+    """The samples of a log in its packed form or as one JSON object. FileRefused for a damaged one."""
+    with damage_refused(FileFormat.INSPECT_LOG):
+        if is_inspect_log(path):
+            yield from map(json.loads, sample_files(path, LARGEST_SAMPLE))
+        else:
+            yield from json.loads(path.read_text(encoding="utf-8-sig"))["samples"]
+
+
+def _inspect_draw(output: Mapping[str, Any], words: Mapping[str, Label]) -> Draw | None:
+    """None where no model answered."""
+    choices, used = output.get("choices"), output.get("usage")
+    if not (isinstance(choices, list) and choices and isinstance(choices[0], dict)):
+        return None
+    message = choices[0].get("message")
+    content = message.get("content") if isinstance(message, dict) else output.get("completion")
+    if isinstance(content, list):  # what the model thought before is left out
+        content = [one for one in content if not (isinstance(one, dict) and one.get("type") == "reasoning")]
+    counts = [used.get(name) if isinstance(used, dict) else 0 for name in ("input_tokens", "output_tokens")]
+    given, written = (one if isinstance(one, int) and one > 0 else 0 for one in counts)
+    stop = _STOPS.get(str(choices[0].get("stop_reason") or "stop"))
+    return read_answer(words_of(content), stop, Usage(input_tokens=given, output_tokens=written), words)

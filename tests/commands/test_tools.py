@@ -1,6 +1,7 @@
 """Commands on files: `metrics`, `rule` with the pinned stopping times, `import-draws`."""
 
 import json
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,19 @@ def completion(custom_id: str, text: str, finish: str = "stop") -> str:
     return json.dumps({"custom_id": custom_id, "response": {"status_code": 200, "body": body}, "error": None})
 
 
+def sample(identity: str, said: object, epoch: int = 1, stop: str = "stop") -> dict[str, object]:
+    choice = {"message": {"role": "assistant", "content": said}, "stop_reason": stop}
+    output = {"model": "m-3", "choices": [choice], "usage": {"input_tokens": 5, "output_tokens": 1}}
+    return {"id": identity, "epoch": epoch, "input": "?", "target": "safe", "output": output}
+
+
+def pack(file: Path, samples: list[dict[str, object]]) -> None:
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("header.json", "{}")
+        for one in samples:
+            archive.writestr(f"samples/{one['id']}_epoch_{one['epoch']}.json", json.dumps(one))
+
+
 def test_the_labels_of_models_in_columns_are_draws(tmp_path: Path, run: Run) -> None:
     (tmp_path / "five.csv").write_text(ROWS, encoding="utf-8")
     asked = ["import-draws", tmp_path / "five.csv", "--node", "worker", "--draw-columns", "gpt,claude,LLAMA"]
@@ -141,7 +155,7 @@ COLUMNS = ("--draw-columns", "gpt,claude,LLAMA")
         ("id,text,gpt,claude\n1,a,safe,safe\n", "", COLUMNS, "no column 'LLAMA'"),
         # A row is a turn there and a case its conversation: a later turn's label would be another conversation's.
         (TURNS, "", (*COLUMNS, *AS_TURNS), "the labels in --draw-columns belong to rows of the file"),
-        ("id,text\n1,a\n", '{"text": "no answer"}', (), "line 1: no answer of a batch"),
+        ("id,text\n1,a\n", '{"text": "no answer"}', (), "line 1: neither an answer of a batch nor an Inspect log"),
         ("id,text\n1,a\n", f"{message('1/0', 'safe')}\n{message('1/0', 'safe')}", (),
          "line 2: this row and number stand in line 1 already"),
     ],
@@ -157,7 +171,7 @@ def test_what_is_no_label_or_answer_is_named_and_nothing_is_written(
     assert told.code == 2 and words in told.err and not out.exists()
 
 
-def test_a_data_set_labelled_by_three_models_is_replayed(tmp_path: Path, run: Run) -> None:
+def test_a_data_set_labelled_by_five_models_is_replayed(tmp_path: Path, run: Run) -> None:
     data, out = tmp_path / "data.csv", tmp_path / "draws.jsonl"
     data.write_text("id,text,label\n1,a quiet day,safe\n2,I want to die,unsafe\n3,hm,safe\n", encoding="utf-8")
     unanswered = json.dumps({"custom_id": "3", "result": {"type": "errored", "error": {"type": "x"}}})
@@ -171,15 +185,32 @@ def test_a_data_set_labelled_by_three_models_is_replayed(tmp_path: Path, run: Ru
     for number, lines in enumerate(files):
         outputs += ["--outputs", tmp_path / f"{number}.jsonl"]
         outputs[-1].write_text("\n".join(lines), encoding="utf-8")
+    thought = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "unsafe"}]
+    samples = [sample("1", "safe"), sample("2", thought), sample("3", "unsa", stop="max_tokens"), {"id": "4"}]
+    samples[-1] |= {"output": {"choices": []}, "error": {"message": "x"}}
+    (tmp_path / "log.json").write_text(json.dumps({"samples": samples}), encoding="utf-8")
+    packed = [sample("1", "safe"), sample("1", "safe", 2), sample("2", "unsafe"), sample("2", "yes", 2)]
+    pack(tmp_path / "log.eval", packed)
+    outputs += ["--outputs", tmp_path / "log.json", "--outputs", tmp_path / "log.eval"]
     asked = ["import-draws", data, "--node", "worker", "--draw-labels", "yes=unsafe", "--out", out]
     said = run(*asked, *outputs)
     lines = {line["id"]: line for line in map(json.loads, out.read_text().splitlines())}
-    assert {one: line["draws"] for one, line in lines.items()} == {"1": "SSS", "2": "UU!"}
-    assert lines["1"]["tokens"] == 22  # of the two batches that count them
-    assert "1 answer of other rows or nodes, 2 requests without an answer" in said.err
-    replayed = ["evaluate", data, "--format", "csv", "--conditions", "MV n=3", "--draws", out]
+    assert {one: line["draws"] for one, line in lines.items()} == {"1": "SSSSSS", "2": "UU!UUU", "3": "~"}
+    assert lines["1"]["tokens"] == 40  # of all but the batch that does not count them
+    assert "2 answers of other rows or nodes, 2 requests without an answer" in said.err
+    replayed = ["evaluate", data, "--format", "csv", "--conditions", "MV n=5", "--draws", out]
     (condition,) = run(*replayed, "--sampler", "none", "--json").report["conditions"]
-    assert (condition["n"], condition["unsettled"]) == (2, 1)  # nobody answered of the third
+    assert (condition["n"], condition["unsettled"]) == (2, 1)  # one model answered of the third
+
+
+def test_a_damaged_log_is_refused_and_a_sample_without_an_output_is_named(tmp_path: Path, run: Run) -> None:
+    (data := tmp_path / "data.csv").write_text("id,text\n1,a\n", encoding="utf-8")
+    pack(cut := tmp_path / "cut.eval", [sample("1", "safe")])
+    cut.write_bytes(cut.read_bytes().replace(b'"safe"', b'"sane"', 1))  # no longer its checksum
+    (other := tmp_path / "other.json").write_text('{"samples": [{"id": "1"}]}', encoding="utf-8")
+    for file, words in ((cut, "damaged or cut off"), (other, "sample 1: no output of a model")):
+        told = run("import-draws", data, "--node", "worker", "--outputs", file, "--out", tmp_path / "draws.jsonl")
+        assert told.code == 2 and words in told.err and not (tmp_path / "draws.jsonl").exists()
 
 
 def test_an_answer_given_twice_or_of_several_parts_is_no_label_and_what_was_thought_is_not_read(tmp_path: Path) -> None:
