@@ -61,7 +61,10 @@ from screening.evaluation.tables import (
     ResultsTable,
     beside_paper,
     csv_table,
+    figures,
     latex_table,
+    marked,
+    marked_latex,
     plain_rows,
     text_table,
 )
@@ -114,7 +117,7 @@ def evaluate(
     latex: Annotated[Path | None, "the table as LaTeX", "TABLE.tex"] = None,
     capsule: Annotated[
         Path | None,
-        "table, draws, data card, hashes and the paper's numbers beside ours",
+        "table, figures (SVG, PDF) with their data, draws, data card, hashes and the paper's numbers beside ours",
         "FOLDER",
     ] = None,
     draws: Annotated[Path | None, "recorded draws to begin with", "FILE"] = None,
@@ -318,16 +321,18 @@ def _write_capsule(
 ) -> None:
     """All that stands for this experiment, in a folder that is not there yet or is written anew."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = {
+    files: dict[str, str | bytes] = {
         "table.csv": "".join(csv_table(table)),
-        "table.tex": latex_table(table),
+        "table.tex": marked_latex(table),
+        "best_and_overlap.csv": "".join(marked(table)),
         "draws.jsonl": "".join(draw_lines(book, data.items)),
         "about.json": dumps(about, indent=1) + "\n",
+        **figures(table),
     }
     if form != "csv":
         files["beside_paper.csv"] = "".join(beside_paper(table, form))
     for name, content in files.items():
-        (folder / name).write_text(content, encoding="utf-8", newline="")
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
     others = sorted(path for path in folder.iterdir() if path.name != "SHA256SUMS")
     sums = "".join(f"{sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in others)
     (folder / "SHA256SUMS").write_text(sums, encoding="utf-8")

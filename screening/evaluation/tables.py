@@ -5,10 +5,11 @@ intervals (Newcombe 1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<873::AID-SIM
 """
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import ceil, sqrt
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 from screening.datasets.export import csv_lines
 from screening.evaluation.experiments import Measured
@@ -212,3 +213,147 @@ def difference_limits(first: Interval, second: Interval) -> tuple[float, float]:
     """
     (p, p_low, p_high), (q, q_low, q_high) = first, second
     return q - p - sqrt((q - q_low) ** 2 + (p_high - p) ** 2), q - p + sqrt((q_high - q) ** 2 + (p - p_low) ** 2)
+
+
+def marked(table: ResultsTable) -> Iterator[str]:
+    """CSV: which condition is the most accurate of those that decide, whose FPR is the lowest, and whose intervals of
+    the FPR overlap that of the most accurate: nothing tells those apart from it.
+    """
+    best, told = _most_accurate(table)
+    lowest = min((row.metrics.fpr.value for row in told if row.metrics.fpr.value is not None), default=None)
+    rows = (
+        [row.name, row is best, row.metrics.fpr.value == lowest, _overlap(row, best), row.metrics.n] for row in told
+    )
+    return csv_lines(["condition", "best_accuracy", "lowest_fpr", "fpr_overlaps_that_of_the_most_accurate", "n"], rows)
+
+
+def marked_latex(table: ResultsTable) -> str:
+    """The table in the paper's layout and with its marks: the most accurate bold, what overlaps it in italics."""
+    best, told = _most_accurate(table)
+    written = latex_table(table)
+    for row in told:
+        name = escape_latex(row.name)
+        style = "textbf" if row is best else "textit" if _overlap(row, best) else None
+        if style is not None:
+            written = written.replace(f"\n{name} & ", f"\n\\{style}{{{name}}} & ", 1)
+    return written + "% Bold: the most accurate. Italics: the interval of the FPR overlaps that of the most accurate.\n"
+
+
+def _most_accurate(table: ResultsTable) -> tuple[Measured | None, list[Measured]]:
+    """The most accurate condition, the first of several, and all that have an accuracy."""
+    told = [row for row in table.rows if row.metrics.accuracy.value is not None]
+    return max(told, key=lambda row: row.metrics.accuracy.value or 0.0, default=None), told
+
+
+def _overlap(row: Measured, best: Measured | None) -> bool | None:
+    one, other = row.metrics.fpr, best.metrics.fpr if best else row.metrics.fpr
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return None
+    return one.low <= other.high and other.low <= one.high
+
+
+Point = tuple[str, float, float, float | None, float | None]
+"""A condition's name, x, y and the limits of y; without limits its line goes down to 0."""
+Lines = list[tuple[float, float, float, float, float]]
+"""From x and y to x and y, and how wide; y goes upward."""
+Texts = list[tuple[float, float, int, str]]
+"""x, y, size and words."""
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 560, 360, 60, 44, 56
+
+
+def figures(table: ResultsTable) -> dict[str, str | bytes]:
+    """The paper's two, each as SVG and PDF with its data as CSV: accuracy against calls, and tokens by condition. A
+    condition without either is left out.
+    """
+    n = max((row.metrics.n for row in table.rows), default=0)
+    note = f"n = {n} texts with a reference label ({table.provenance})"
+    rates = [(row.name, row.metrics.mean_calls, row.metrics.accuracy) for row in table.rows]
+    accuracy: list[Point] = [
+        (name, calls, rate.value, rate.low, rate.high)
+        for name, calls, rate in rates
+        if calls is not None and rate.value is not None
+    ]
+    spent = [(row.name, float(row.metrics.tokens)) for row in table.rows if row.metrics.tokens is not None]
+    tokens: list[Point] = [(name, place, many, None, None) for place, (name, many) in enumerate(spent, start=1)]
+    files: dict[str, str | bytes] = {}
+    for name, title, x_name, y_name, points in (
+        ("accuracy_calls", "Accuracy against calls", "mean calls per text", "accuracy of decided texts", accuracy),
+        ("tokens", "Tokens by condition", "", "tokens in all", tokens),
+    ):
+        if not points:
+            continue
+        title, told = f"{title}: {table.title}", note if points is tokens else f"{note}; 95% Wilson intervals"
+        lines, texts = _drawing(points, x_name, y_name)
+        texts += [(LEFT, HEIGHT - 18, 12, title), (LEFT, HEIGHT - 32, 8, told)]
+        files[f"{name}.svg"] = _svg(title, lines, texts)
+        files[f"{name}.pdf"] = _pdf(lines, texts)
+        files[f"{name}.csv"] = "".join(csv_lines(["condition", x_name or "place", y_name, "low", "high"], points))
+    return files
+
+
+def _drawing(points: Sequence[Point], x_name: str, y_name: str) -> tuple[Lines, Texts]:
+    """Axes with their ticks, and a dot with an upright line and its name a point; no name lies on another."""
+    wide = 4 * ceil(max(1.25 * x for _, x, *_ in points) / 4) or 4
+    foot, top = min(low or 0.0 for *_, low, _ in points), max(high or y for _, _, y, _, high in points)
+    right, up = (WIDTH - LEFT - 20) / wide, (HEIGHT - BOTTOM - TOP) / ((top - foot) or 1.0)
+    lines: Lines = [(LEFT, BOTTOM, WIDTH - 20, BOTTOM, 0.8), (LEFT, BOTTOM, LEFT, HEIGHT - TOP, 0.8)]
+    texts: Texts = [(LEFT, HEIGHT - TOP + 6, 9, y_name), (WIDTH - 20 - 5 * len(x_name), 14, 9, x_name)]
+    for step in range(5):
+        height = (top - foot) * step / 4
+        texts.append((6, BOTTOM + height * up - 3, 8, f"{foot + height:,.3f}" if top <= 1 else f"{height:,.0f}"))
+        if x_name:
+            texts.append((LEFT + wide * step / 4 * right - 6, BOTTOM - 12, 8, f"{wide * step // 4:,}"))
+    taken: list[tuple[float, float, float]] = []
+    for name, x, y, low, high in points:
+        at, level = LEFT + x * right, BOTTOM + (y - foot) * up
+        lines.append((at - 3, level, at + 3, level, 6))
+        lines.append((at, BOTTOM + ((low or 0.0) - foot) * up, at, BOTTOM + ((high or y) - foot) * up, 0.8))
+        begin, end = at + 6, at + 8 + 4.2 * len(name)
+        free = (
+            tried
+            for step in range(1, 60)
+            if (tried := level - 2 + 9 * (step // 2) * (-1) ** step) > BOTTOM
+            and not any(abs(tried - other) < 9 and begin < last and first < end for other, first, last in taken)
+        )
+        taken.append((next(free, level), begin, end))
+        texts.append((begin, taken[-1][0], 7, name))
+    return lines, texts
+
+
+def _svg(title: str, lines: Lines, texts: Texts) -> str:
+    parts = [
+        f'<path d="M{a:.1f} {HEIGHT - b:.1f} L{c:.1f} {HEIGHT - d:.1f}" stroke="#224" stroke-width="{wide}"/>'
+        for a, b, c, d, wide in lines
+    ]
+    parts += [
+        f'<text x="{x:.1f}" y="{HEIGHT - y:.1f}" font-size="{size}">{escape(text)}</text>' for x, y, size, text in texts
+    ]
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="Helvetica, Arial, '
+        f'sans-serif" role="img"><title>{escape(title)}</title>\n' + "\n".join(parts) + "\n</svg>\n"
+    )
+
+
+_PDF = str.maketrans({"δ": "delta", "α": "alpha", "\\": r"\\", "(": r"\(", ")": r"\)"})
+
+
+def _pdf(lines: Lines, texts: Texts) -> bytes:
+    """The same on one page of its own size, with the reader's Helvetica."""
+    drawn = [f"{wide} w {a:.1f} {b:.1f} m {c:.1f} {d:.1f} l S" for a, b, c, d, wide in lines]
+    drawn += [f"BT /F {size} Tf {x:.1f} {y:.1f} Td ({text.translate(_PDF)}) Tj ET" for x, y, size, text in texts]
+    stream = "\n".join(drawn).encode("cp1252", "replace")
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {WIDTH} {HEIGHT}] /Contents 4 0 R "
+        f"/Resources << /Font << /F 5 0 R >> >> >>".encode(),
+        b"<< /Length %d >>\nstream\n%b\nendstream" % (len(stream), stream),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+    ]
+    written, places = b"%PDF-1.4\n", b""
+    for number, each in enumerate(objects, start=1):
+        places += b"%010d 00000 n \n" % len(written)
+        written += b"%d 0 obj\n%b\nendobj\n" % (number, each)
+    size = len(objects) + 1
+    end = b"trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (size, len(written))
+    return written + b"xref\n0 %d\n0000000000 65535 f \n" % size + places + end

@@ -5,8 +5,10 @@ And the capsule of an experiment on such files: everything that stands for it, a
 import csv
 import hashlib
 import json
+import re
 from collections import Counter
 from math import sqrt
+from xml.etree import ElementTree
 
 import pytest
 
@@ -134,7 +136,10 @@ def test_a_capsule_holds_all_but_the_texts_hashed_and_the_papers_numbers_beside_
     given = ["--format", "swmh", "--per-subreddit", "6", "--sampler", "simulated", "--conditions", "paper"]
     assert main(["evaluate", str(file), *given, "--capsule", str(capsule)]) == 0
     sums = dict(line.split("  ")[::-1] for line in (capsule / "SHA256SUMS").read_text().splitlines())
-    assert set(sums) == {"table.csv", "table.tex", "draws.jsonl", "about.json", "beside_paper.csv"}
+    assert set(sums) == {
+        *("table.csv", "table.tex", "best_and_overlap.csv", "draws.jsonl", "about.json", "beside_paper.csv"),
+        *("accuracy_calls.svg", "accuracy_calls.pdf", "accuracy_calls.csv"),
+    }
     for name, found in sums.items():
         content = (capsule / name).read_bytes()
         assert hashlib.sha256(content).hexdigest() == found and b"second line" not in content
@@ -151,3 +156,29 @@ def test_a_capsule_holds_all_but_the_texts_hashed_and_the_papers_numbers_beside_
     most = ours - 0.798 + sqrt((high - ours) ** 2 + (0.798 - 0.744) ** 2)
     assert (float(one["difference_low"]), float(one["difference_high"])) == pytest.approx((least, most), abs=1e-3)
     assert not any(condition in ("B=10", "B=50") for condition, _ in found)  # neither decides anything
+
+    decides = [row for row in table.values() if row["accuracy"]]
+    best = max(decides, key=lambda row: float(row["accuracy"]))
+    for row, mark in zip(decides, rows_of(capsule / "best_and_overlap.csv"), strict=True):
+        overlap = row["fpr_low"] <= best["fpr_high"] and best["fpr_low"] <= row["fpr_high"]
+        marks = mark["best_accuracy"], mark["fpr_overlaps_that_of_the_most_accurate"]
+        assert marks == (str(row is best), str(overlap))
+    assert rf"\textbf{{{best['condition']}}} & " in (capsule / "table.tex").read_text()
+
+    again, counted = tmp_path / "again", tmp_path / "counted.jsonl"
+    recorded = [json.loads(line) for line in (capsule / "draws.jsonl").read_text().splitlines()]
+    counted.write_text("\n".join(json.dumps(line | {"tokens": 7 * len(line["draws"])}) for line in recorded))
+    replayed = [*given, "--sampler", "none", "--draws", str(counted), "--capsule", str(again)]
+    assert main(["evaluate", str(file), *replayed]) == 0
+    table = {row["condition"]: row for row in rows_of(again / "table.csv")}
+    for figure, value in (("accuracy_calls", "accuracy"), ("tokens", "tokens")):
+        points = rows_of(again / f"{figure}.csv")
+        drawn = {row["condition"]: float(next(each for name, each in row.items() if value in name)) for row in points}
+        assert drawn == pytest.approx({name: float(row[value]) for name, row in table.items() if row[value]}, abs=1e-3)
+        svg, pdf = (again / f"{figure}.svg").read_text(), (again / f"{figure}.pdf").read_bytes()
+        ElementTree.fromstring(svg)
+        for words in ("SWMH, 6 posts per subreddit", "n = 30 texts", *drawn):
+            assert words in svg and words.encode() in pdf
+        assert pdf[int(re.search(rb"startxref\n(\d+)", pdf)[1]) :].startswith(b"xref") and pdf.endswith(b"%%EOF\n")
+        for number, place in enumerate(re.findall(rb"(\d{10}) 00000 n", pdf), start=1):
+            assert pdf[int(place) :].startswith(b"%d 0 obj" % number)
