@@ -24,7 +24,6 @@ from tests.stub_server.server import stubs_beside
 
 ROOT = Path(__file__).parents[2]
 UP = "screening what is pending"
-DEADLY_WORKER = ("-m", "tests.jobs.deadly_worker")
 
 
 class NotingStub(StubServer):
@@ -40,7 +39,7 @@ class NotingStub(StubServer):
         return await super()._messages(request)
 
 
-ONCE = ["tests.jobs.files", "tests.jobs.deadly_worker", "jobs.procrastinate", "screening.models.batches"]
+ONCE = ["tests.jobs.files", "worker", "jobs.procrastinate", "screening.models.batches"]
 """What is imported once, for all processes that are forked."""
 
 
@@ -95,7 +94,7 @@ class Workers:
             command, env = [sys.executable, *program], environment(database_url, options)
             return self._keep(subprocess.Popen(command, cwd=ROOT, env=env, stderr=log, stdout=log))
 
-    def fork(self, database_url: str, options: Mapping[str, Any], program: tuple[str, ...] = DEADLY_WORKER) -> int:
+    def fork(self, database_url: str, options: Mapping[str, Any], program: tuple[str, ...] = ("worker.py",)) -> int:
         """The same in a twentieth of the time, where how the program starts is not what is tried."""
         return self._keep(Forked(run_program, program, environment(database_url, options), self._next_log()))
 

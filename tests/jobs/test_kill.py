@@ -1,5 +1,5 @@
 """SIGKILL to each program at some moment of its work: nothing is lost, doubled, or asked again once committed, what
-should come back does, and no case is blamed for it but one that kills.
+should come back does, and no case is blamed for it.
 """
 
 import json
@@ -18,7 +18,6 @@ import pytest
 from sqlalchemy import func, select, text
 
 import serve
-from jobs.screening_job import MOST_STARTS
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches import counts
@@ -28,8 +27,7 @@ from storage.batches.intake import last_row, read_rejected, takes_rows
 from storage.database import Database
 from storage.schema import audit_events, cases, inbox_entries, node_runs, pending_cases, screenings
 from tests.free_port import free_port
-from tests.jobs.deadly_worker import DEADLY
-from tests.jobs.files import SENTENCES, batch_from, hand_over, settings, take_in, write_posts
+from tests.jobs.files import batch_from, hand_over, settings, take_in, write_posts
 from tests.jobs.processes import Forked, NotingStub, Workers, serves, wait_for
 from tests.jobs.running import batch
 from tests.storage.recount import recount, recount_kinds
@@ -120,29 +118,6 @@ def _nothing_committed_was_asked_again(db: Database, service: NotingStub) -> Non
 
 def _ids(conn: Any, column: Any) -> list[str]:
     return list(conn.execute(select(column)).scalars())
-
-
-CASES, POISONED = 30, 5
-
-
-def test_a_case_that_kills_its_worker_three_times_ends_with_a_human(sqlite_url: str, workers: Workers) -> None:
-    db = Database(sqlite_url)
-    texts = [f"{SENTENCES[row % 4]}, day {row}." for row in range(1, CASES + 1)]
-    texts[POISONED - 1] = f"This text is {DEADLY}."
-    batch_id, deaths = batch(db, texts), 0
-    while progress(db, batch_id).finished_at is None:
-        assert deaths <= MOST_STARTS, "killed once more than allowed"
-        workers.fork(sqlite_url, {"sampler": "simulated"})
-        wait_for(lambda: workers.dead() or progress(db, batch_id).finished_at is not None, 90)
-        deaths += workers.alive[-1].poll() == -signal.SIGKILL  # who gave up by itself was not killed by the text
-        workers.kill()
-    assert deaths == MOST_STARTS
-    ends = db.rows(select(cases.c.row, screenings.c.reason, screenings.c.outcome).join(cases))
-    assert len(ends) == CASES == len({end.row for end in ends})
-    blamed = [(end.row, end.outcome) for end in ends if end.reason == "repeated_failure"]
-    assert blamed == [(POISONED, "human_review")], f"others were blamed: {Counter(end.reason for end in ends)}"
-    assert POISONED in db.values(select(cases.c.row).join(inbox_entries))
-    db.close()
 
 
 FILE_ROWS, FILE_REJECTED_EVERY = 1_600 * TIMES, 40

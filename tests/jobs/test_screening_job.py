@@ -21,7 +21,7 @@ from jobs.agents import Agents
 from jobs.intake import configuration, receiver
 from jobs.process import LASTS_S, LOST, Patience, system_clock
 from jobs.runner import LocalRunner, only_worker
-from jobs.screening_job import MOST_STARTS
+from jobs.screening_job import ALONE_AFTER, MOST_STARTS
 from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
@@ -81,6 +81,24 @@ async def test_the_last_start_allowed_is_still_made_and_a_committed_node_forgive
             record_start(db, case_id)
     await job_of(db, agents).screen_case(case_id)
     assert agents.asked and db.values(select(screenings.c.reason)) != ["repeated_failure"]
+
+
+async def test_cases_over_which_workers_died_run_one_at_a_time_so_that_those_in_flight_are_not_blamed(
+    db: Database,
+) -> None:
+    batch(db, 4)
+    ids, agents = db.values(select(cases.c.id).order_by(cases.c.row)), Watched(lambda _: True)
+    for case_id in ids[:3]:
+        for _ in range(ALONE_AFTER):
+            record_start(db, case_id)
+    job = job_of(db, agents)
+    tasks = [asyncio.create_task(job.screen_case(case_id)) for case_id in ids]
+    await until(lambda: len(agents.asked) == 2)
+    await asyncio.sleep(0.3)
+    assert len(agents.asked) == 2, "one of the three, and the one over which nobody died"
+    agents.go.set()
+    await asyncio.gather(*tasks)
+    assert count(db, screenings) == 4 and "repeated_failure" not in db.values(select(screenings.c.reason))
 
 
 @pytest.mark.parametrize("reason", ["stopped", "repeated_failure"])
