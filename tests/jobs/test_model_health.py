@@ -31,15 +31,12 @@ from jobs.runner import LocalRunner
 from jobs.screening_job import ScreeningJob
 from pages.site.model_panel import facts
 from screening.evaluation.audit import model_words
-from screening.labels import Label, Outcome
 from screening.models.canaries import ALL, UNSAFE, Probed
 from screening.pipeline.config import PipelineConfig, preset
-from screening.pipeline.draws import SamplerError, decode_draws
-from screening.pipeline.engine import NodeRun, Reason, Screening
+from screening.pipeline.draws import SamplerError
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.settings import Settings
-from screening.stopping.rules import Ended, Verdict
 from storage.audit_log import events
 from storage.batches import configurations
 from storage.batches.batch_state import BatchState
@@ -213,26 +210,6 @@ async def test_another_name_has_the_model_tried_again_and_pauses_the_batch_until
         (third,) = db.values(select(cases.c.id).where(cases.c.batch_id == again))
         await site.job.screen_case(third)  # by a worker that began before it was accepted
         assert progress(db, again).unsafe == 1
-
-
-def no_answer(codes: str) -> Screening:
-    verdict = Verdict(label=Label.ESCALATE, ended=Ended.NO_ANSWER, calls=len(codes))
-    run = NodeRun(node="worker", variant="main", draws=decode_draws(codes), verdict=verdict)
-    return Screening(outcome=Outcome.HUMAN_REVIEW, node="worker", reason=Reason.NO_ANSWER, runs=(run,), delta=None)
-
-
-def test_the_first_cases_without_a_usable_answer_pause_the_batch_each_time_it_goes_on(db: Database) -> None:
-    first = ModelHealth(db=db, agents=Agents(Settings(_env_file=None)), clock=system_clock)
-    first.look_at("another", no_answer("??????"))
-    for codes in ("??????", "~~~~~~"):
-        for _ in range(FIRST_CASES - 1):
-            first.look_at("b", no_answer("??????"))
-        with pytest.raises(SamplerError) as error:
-            first.look_at("b", no_answer(codes))
-        assert (error.value.kind, error.value.stops_batch) == ("no_usable_answer", True)
-    first.look_at("b", no_answer("?????E"))  # one usable answer is enough to go on
-    for _ in range(2 * FIRST_CASES):
-        first.look_at("b", no_answer("??????"))
 
 
 async def test_a_paused_batch_goes_on_with_the_next_case_once_the_model_is_well(db: Database) -> None:
