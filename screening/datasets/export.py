@@ -105,16 +105,18 @@ def _csv_line(cells: Sequence[str]) -> str:
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    if isinstance(value, str):
-        return neutralise(value.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-    return str(value)
+    return neutralise(_held(value)) if isinstance(value, str) else str(value)
+
+
+def _held(text: str) -> str:
+    """The text as UTF-8 can hold it."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 Kind = Literal["text", "int", "float", "bool"]
 
 _ROWS = 2_000
 _CHARACTERS = 8_000_000
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Parts(io.BytesIO):
@@ -147,7 +149,8 @@ def parquet_parts(columns: Mapping[str, Kind], rows: Iterable[Mapping[str, objec
     sink, remaining = _Parts(), iter(rows)
     with pq.ParquetWriter(pa.PythonFile(sink, mode="w"), schema, compression="zstd") as writer:
         while part := _part(remaining):
-            values = {name: [_value(row.get(name)) for row in part] for name in columns}
+            cells = {name: [row.get(name) for row in part] for name in columns}
+            values = {name: [_held(one) if isinstance(one, str) else one for one in cells[name]] for name in columns}
             writer.write_table(pa.table(values, schema=schema))
             yield sink.take()
     yield sink.take()
@@ -163,10 +166,6 @@ def _part(rows: Iterator[Mapping[str, object]]) -> list[Mapping[str, object]]:
         if characters >= _CHARACTERS:
             break
     return part
-
-
-def _value(value: object) -> object:
-    return _SURROGATE.sub("\ufffd", value) if isinstance(value, str) else value
 
 
 REJECTED_COLUMNS: tuple[str, ...] = ("row", "line", "id", "reason", "detail", "original")

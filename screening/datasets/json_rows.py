@@ -238,16 +238,17 @@ def _read_lines(source: Source, encoding: Encoding) -> Rows:
 
 
 def _line_record(decoder: json.JSONDecoder, row: int, number: int, line: str) -> FileRow:
+    problem, detail = Reason.NOT_JSON, "the line is not a complete JSON object"
     try:
         value, end = decoder.raw_decode(line)
-    except RepeatedKey:
-        return FileRow(row, number, None, Reason.REPEATED_KEY, "the object names the same key twice", (line,))
-    except (json.JSONDecodeError, RecursionError):
-        return FileRow(row, number, None, Reason.NOT_JSON, "the line is not a complete JSON object", (line,))
-    if line[end:].strip(_SPACE):
+        if not line[end:].strip(_SPACE):
+            return _record(row, number, value)
         detail = "more follows the JSON object on its line (a comma, or another object)"
-        return FileRow(row, number, None, Reason.NOT_JSON, detail, (line,))
-    return _record(row, number, value)
+    except RepeatedKey:
+        problem, detail = Reason.REPEATED_KEY, "the object names the same key twice"
+    except (json.JSONDecodeError, RecursionError):
+        pass
+    return FileRow(row, number, None, problem, detail, (line,))
 
 
 def _read_document(source: Source, encoding: Encoding) -> Rows:

@@ -159,15 +159,11 @@ def _nameless(rows: Rows) -> FileRefused:
 
 
 def _labels(found: FileProfile, label_values: Mapping[str, Label | None]) -> dict[str, Label | None]:
-    return {**propose_label_values(found.label_values), **_confirm(label_values)}
-
-
-def _confirm(label_values: Mapping[str, Label | None]) -> dict[str, Label | None]:
-    """The values as labels; ValueError for one that is neither safe nor unsafe."""
-    labels = {value: None if label is None else Label(label) for value, label in label_values.items()}
-    if Label.ESCALATE in labels.values():
+    """What values stand for, as proposed and as a person said. ValueError for one that is neither safe nor unsafe."""
+    said = {value: None if label is None else Label(label) for value, label in label_values.items()}
+    if Label.ESCALATE in said.values():
         raise ValueError("a reference label is safe or unsafe")
-    return labels
+    return {**propose_label_values(found.label_values), **said}
 
 
 def rows_of(layout: FileLayout) -> Rows:

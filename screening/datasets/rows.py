@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -317,24 +318,14 @@ def join_list(cell: str) -> str:
 
 def parsed_list(cell: str) -> list[Any] | None:
     """The list that a cell holds, in JSON or as Python prints it; None for any other cell."""
-    bare = cell.strip()
-    if not (bare.startswith("[") and bare.endswith("]")):
-        return None
-    found = _parse(bare)
+    bare, found = cell.strip(), None
+    if bare.startswith("[") and bare.endswith("]"):
+        try:
+            found = json.loads(bare)
+        except (ValueError, RecursionError):
+            with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                found = ast.literal_eval(bare) if len(bare) <= _LONGEST_LITERAL else None
     return found if isinstance(found, list) else None
-
-
-def _parse(bare: str) -> object:
-    try:
-        return json.loads(bare)
-    except (ValueError, RecursionError):
-        pass
-    if len(bare) > _LONGEST_LITERAL:
-        return None
-    try:
-        return ast.literal_eval(bare)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        return None
 
 
 _KNOWN: dict[str, Label] = {

@@ -86,7 +86,8 @@ def injection_signs(model_text: str, raw: str | None = None) -> tuple[Sign, ...]
     ()
     """
     signs = list(_worded_signs(model_text))
-    signs += [_hidden_sign(text) for text in (model_text, raw or "") if tagged_text(text)]
+    hidden = (tagged_text(text)[:EXCERPT] for text in (model_text, raw or ""))
+    signs += [Sign(kind=SignKind.HIDDEN_UNICODE, strength=Strength.STRONG, wording=one) for one in hidden if one]
     found = dict.fromkeys(signs)
     return tuple(sorted(found, key=lambda sign: sign.strength is not Strength.STRONG))
 
@@ -156,10 +157,6 @@ def _any_case(expression: str) -> re.Pattern[str]:
 
 def _in_lower_case(expression: str) -> str:
     return _ESCAPED.sub(lambda part: part[0] if part[0][0] == "\\" else _lower(part[0]), expression)
-
-
-def _hidden_sign(text: str) -> Sign:
-    return Sign(kind=SignKind.HIDDEN_UNICODE, strength=Strength.STRONG, wording=tagged_text(text)[:EXCERPT])
 
 
 def _join_letters(text: str) -> Iterator[str]:

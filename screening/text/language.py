@@ -107,13 +107,9 @@ def _is_likelier_another(words: list[str], languages: tuple[str, ...], foreign: 
         return False
     validated = max(ranked.get(one, 0.0) for one in languages)
     needed = OTHER_AT_LEAST if validated * TIMES_LIKELIER < likeliest else 1.1
-    if "en" in languages and _english_share(words) >= DISTINCT_SHARE:
+    if "en" in languages and sum(word in DISTINCT for word in words) / len(words) >= DISTINCT_SHARE:
         needed = SURELY
     return bool(likeliest >= needed) or foreign > len(words) / 3
-
-
-def _english_share(words: list[str]) -> float:
-    return sum(word in DISTINCT for word in words) / len(words)
 
 
 @functools.cache

@@ -219,13 +219,11 @@ def _without(text: str, found: Invisibles) -> str:
 
 def _plain(character: str) -> str:
     """The character's plain form (NFKC), except digits raised, lowered or in fractions: 10² is not 102."""
-    if character.isascii() or (not character.isalpha() and character.isnumeric() and _is_raised(character)):
+    if character.isascii():
         return character
-    return unicodedata.normalize("NFKC", character)
-
-
-def _is_raised(character: str) -> bool:
-    return unicodedata.decomposition(character).startswith(("<super>", "<sub>", "<fraction>"))
+    raised = unicodedata.decomposition(character).startswith(("<super>", "<sub>", "<fraction>"))
+    kept = raised and character.isnumeric() and not character.isalpha()
+    return character if kept else unicodedata.normalize("NFKC", character)
 
 
 def _few_marks(text: str) -> str:

@@ -74,13 +74,6 @@ def test_a_column_is_found_by_name_and_one_named_twice_keeps_its_cells_apart() -
     assert read(table, "text") == ["b\n\na"]
 
 
-def test_other_labels_and_columns_read_nothing_twice() -> None:
-    table = read_table(b"id,text,label\n1,a,low\n2,b,high\n")
-    again = table.with_labels({"high": Label.UNSAFE})
-    assert read(again, "label") == [None, Label.UNSAFE] and again.unmapped == ("low",)
-    assert table.with_mapping(table.profile.mapping) is table
-
-
 def test_a_mapping_comes_back_from_its_file() -> None:
     columns = ColumnMapping(text="körper", joined=("b",), id=None, label="class", lists=True)
     asked = ConversationReading(

@@ -176,8 +176,10 @@ def test_what_is_said_of_a_file(content: bytes | Path, fact: str, value: object)
 
 
 def test_a_person_may_say_what_a_label_means() -> None:
-    found = read_table(FILES / "bad_labels.csv", label_values={"1": Label.UNSAFE, "SAFE": None})
-    assert read(found, "label") == [None, None, None, Label.UNSAFE]
+    said = {"1": Label.UNSAFE, "SAFE": None}
+    for found in (read_table(FILES / "bad_labels.csv", label_values=said),
+                  read_table(FILES / "bad_labels.csv").with_labels(said)):  # fmt: skip
+        assert read(found, "label") == [None, None, None, U] and found.unmapped == ("SAFE", "unsfae")
     with pytest.raises(ValueError, match="safe or unsafe"):
         read_table(FILES / "bad_labels.csv", label_values={"1": Label.ESCALATE})
 
@@ -287,9 +289,11 @@ def test_of_a_formula_its_saved_value_is_the_text_and_else_what_is_written() -> 
         "<c><f>) haha</f><v>0</v></c>": "=) haha",
         "<c><f>SUM(C2:C3)</f></c>": "=SUM(C2:C3)",
         "<c><f>ROW()</f><v>7</v></c>": "7",
-        '<c t="inlineStr"><is><t>plain words</t></is></c>': "plain words",
+        '<c t="inlineStr"><is><t>plain words</t><rPh><t>as read</t></rPh></is></c>': "plain words",
+        '<c r="A9"><f t="shared" si="0">B9+1</f></c>': "=B9+1",
+        '<c r="A10"><f t="shared" si="0"/></c>': "=B10+1",
     }
     content = packed_workbook(b"", b"".join(b"<row>%s</row>" % cell.encode() for cell in cells))
     table = read_table(content, mapping=ColumnMapping(text="text"))
     assert read(table, "text") == list(cells.values())
-    assert "3 texts are formulas without a value in the file, and read as written there." in table.warnings
+    assert "5 texts are formulas without a value in the file, and read as written there." in table.warnings
