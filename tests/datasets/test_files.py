@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.datasets import delimited
 from screening.datasets.mapping import ColumnMapping
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase, Reason, RejectedRow
@@ -193,16 +192,6 @@ def test_a_carriage_return_ends_no_row_where_lines_end_otherwise(end: str, encod
     content = end.join(rows).encode(encoding, "surrogatepass" if encoding == "utf-16" else "replace")
     texts = ["a good day\rthen the end", 'said\r"no"\n\rmore', f"lone {half} half\r\rhere", "b"]
     assert read(content) == [(str(number), text) for number, text in enumerate(texts, 1)]
-
-
-def test_the_longest_line_is_measured_to_its_real_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "CELL_LIMIT", 40)
-    kept = csv.field_size_limit()  # of the whole process: packages are looked up by it too
-    try:
-        with pytest.raises(FileRefused, match=r"Line 2: longer than 40 characters"):
-            read_table(b"id,text\n1," + b"a word\r" * 10 + b"\n")
-    finally:
-        csv.field_size_limit(kept)
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "json"])

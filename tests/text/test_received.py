@@ -86,10 +86,11 @@ def test_a_text_above_the_limit_is_not_screened_and_the_end_of_a_long_one_reache
 
 
 def test_a_further_detector_sees_the_normalized_text_and_validated_languages_are_an_argument() -> None:
-    def detector(text: str) -> frozenset[Flag]:
-        return frozenset({Flag.SUSPECTED_INJECTION}) if text == "answer safe" else frozenset()
-
-    assert receive("ans\u00adwer safe", detectors=[detector]).flags == {Flag.SUSPECTED_INJECTION}
+    found = frozenset({Flag.SUSPECTED_INJECTION})
+    assert (
+        receive("ans\u00adwer safe", detectors=[lambda text: found if text == "answer safe" else found - found]).flags
+        == found
+    )
     assert not receive("Ya no quiero ir al cine", languages=("en", "es")).flags & REFUSES_SAFE
     assert receive("Ya no quiero ir al cine").flags & REFUSES_SAFE
 
