@@ -13,7 +13,7 @@ import numpy as np
 
 from screening.evaluation.agreement import Ratings, gwet_ac1, krippendorff_alpha, label_agreement, with_interval
 from screening.evaluation.audit import AuditCase, Stratum, corrected_bound, guarantee_of, recognized_share
-from screening.evaluation.corrected import UNREAD, Benchmark, Study, draw_sample
+from screening.evaluation.corrected import UNREAD, Benchmark, Reviewers, Study, draw_sample
 from screening.evaluation.estimates import estimate
 from screening.evaluation.monitoring import drift, rises, upper_limits
 from screening.evaluation.paired import paired_amounts, paired_rates
@@ -198,11 +198,11 @@ def paired(random: Random) -> Iterator[Line]:
 
 def reviewed(random: Random) -> Iterator[Line]:
     """Rates by reviews of 500 texts with a tenth of the labels wrong: 120 reviewed as `draw_sample` chooses them, by
-    reviewers who are right and by reviewers known to be of .80; or 25 off a list and some drawn at random.
+    reviewers who are right and by reviewers of .80 with 80 planted texts; or 25 off a list and some drawn at random.
     """
     ways = {
         "120 reviewed": lambda *given: _drawn(random, *given, sensitivity=1.0),
-        "120 by reviewers of .80": lambda *given: _drawn(random, *given, sensitivity=0.8),
+        "120 by reviewers of .80, 80 planted": lambda *given: _drawn(random, *given, sensitivity=0.8),
         "25 picked and 25 drawn": lambda *given: _picked(random, *given, 25),
         "25 picked and 100 drawn": lambda *given: _picked(random, *given, 100),
     }
@@ -230,9 +230,14 @@ def _drawn(
     random: Random, unsafe: np.ndarray, labels: np.ndarray, told: np.ndarray, run: int, sensitivity: float
 ) -> Study:
     benchmark = Benchmark.of(labels, {"it": told})
-    chosen, reviews = draw_sample(benchmark, 120, run), np.full(500, UNREAD, np.int8)
-    reviews[chosen] = (random.random(500) < np.where(unsafe, sensitivity, 0.0))[chosen]
-    return Study(benchmark=benchmark, reviews=reviews, sensitivity=sensitivity)
+    chosen, reviewers, said = draw_sample(benchmark, 120, run), Reviewers(), unsafe
+    if sensitivity < 1:
+        said = random.random(500) < np.where(unsafe, sensitivity, 0.02)
+        recognized, right = int(random.binomial(40, sensitivity)), int(random.binomial(40, 0.98))
+        reviewers = Reviewers(sensitivity=(recognized, 40), specificity=(right, 40))
+    reviews = np.full(500, UNREAD, np.int8)
+    reviews[chosen] = said[chosen]
+    return Study(benchmark=benchmark, reviews=reviews, reviewers=reviewers)
 
 
 def _picked(random: Random, unsafe: np.ndarray, labels: np.ndarray, told: np.ndarray, _run: int, drawn: int) -> Study:

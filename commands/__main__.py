@@ -15,6 +15,7 @@ COMMANDS = {
     "batches": ("batches.ACTIONS", "list, show, pause, resume, cancel, retry batches, and write their results"),
     "pipelines": ("pipelines.ACTIONS", "list, check, export and import pipelines (TOML)"),
     "evaluate": ("evaluate.evaluate", "the paper's conditions and ours on a labeled data set"),
+    "correct": ("correct.ACTIONS", "accuracy, FNR and FPR corrected for wrong reference labels"),
     "import-draws": ("import_draws.import_draws", "labels that models gave elsewhere as draws to replay"),
     "rule": ("tools.rule", "run a stopping rule on given draws"),
     "certify": ("tools.certify", "prove the certificates anew"),

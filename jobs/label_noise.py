@@ -18,6 +18,7 @@ from screening.evaluation.corrected import (
     Estimate,
     Floats,
     Rate,
+    Reviewers,
     Study,
     contradicted_share,
     draw_sample,
@@ -185,7 +186,7 @@ def corrected(
     study = Study(
         benchmark=Benchmark.of(references[kept], told, contradicted[kept], picked),
         reviews=labels,
-        sensitivity=sensitivity,
+        reviewers=Reviewers(sensitivity=sensitivity),
     )
     reviewed, own = labels != UNREAD, list(told)[-1]
     return Corrected(

@@ -6,17 +6,17 @@ put together from parts, the texts of one stratum and one outcome: what was read
 how many of the unread are unsafe follows the beta-binomial law that the read ones leave open (Jeffreys' prior, finite
 population), so that no mistake seen in 40 texts is not taken for none in 400. Accuracy, FNR, FPR, wrong labels and
 paired differences are read off it, with the shortest limits that hold 95% of what it leaves open; limits of several
-conditions hold together. The slow tests measure coverage.
+conditions hold together. `make simulate` measures coverage.
 
 Texts that were picked for what they are, or for what a model made of them, stand for themselves alone. What is not read
 of them, or of a stratum of which fewer than 8 texts are read, may be anything: limits are the outermost.
 
-Reviewers err too: the share of unsafe texts that they recognize is a number to try, and the parts are then corrected by
-Rogan & Gladen's formula (1978).
+Reviewers err too. `Reviewers` says how often, as a number to try, or from texts whose label is known and second
+reviews; the parts are then corrected by Rogan & Gladen's formula (1978).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Literal
 
@@ -137,6 +137,47 @@ def _share_out(sizes: Integers, budget: int) -> Integers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reviewers:
+    """How often reviewers call an unsafe text unsafe (``sensitivity``), and a safe one safe (``specificity``).
+
+    Each is a number to try, or counts, (right, of so many), of planted texts whose label is known. ``pairs`` are texts
+    that two people read apart, of which at least one called unsafe, as (both did, so many): where nobody calls a safe
+    text unsafe, and the two overlook independently, the share q gives the sensitivity 2q / (1 + q). What both overlook
+    together only planted texts show; ``with_the_model`` supposes the worst, that reviewers overlook texts that the
+    condition labels safe, and no others.
+    """
+
+    sensitivity: float | tuple[int, int] = 1.0
+    specificity: float | tuple[int, int] = 1.0
+    pairs: tuple[int, int] | None = None
+    with_the_model: bool = False
+
+    def __post_init__(self) -> None:
+        for given in (self.sensitivity, self.specificity):
+            if not isinstance(given, tuple) and not 0.5 <= given <= 1.0:
+                raise ValueError("a sensitivity or specificity to try is at least 0.5 and at most 1")
+
+    @property
+    def perfect(self) -> bool:
+        """Whether their word is the truth."""
+        return self.sensitivity == self.specificity == 1.0 and self.pairs is None
+
+    def draw(self, random: np.random.Generator) -> tuple[Floats, Floats]:
+        """`RUNS` pairs of both, as uncertain as the counts leave them."""
+        sensitivity, specificity = _drawn(self.sensitivity, random), _drawn(self.specificity, random)
+        if self.pairs is not None and not isinstance(self.sensitivity, tuple):
+            both = _drawn(self.pairs, random)
+            sensitivity = 2 * both / (1 + both)
+        return sensitivity, specificity
+
+
+def _drawn(given: float | tuple[int, int], random: np.random.Generator) -> Floats:
+    if isinstance(given, tuple):
+        return np.asarray(random.beta(given[0] + 0.5, given[1] - given[0] + 0.5, RUNS))
+    return np.full(RUNS, float(given))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """A corrected figure with its limits over ``decided`` texts, of which ``read`` were read; None for 0 of 0."""
 
@@ -154,18 +195,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Study:
-    """A benchmark with what was read of a sample of it: numbers as `READ_UNSAFE`, of shape (N,). ``sensitivity`` is the
-    share of unsafe texts that reviewers recognize; 1 takes their word for the truth. ValueError below 0.5.
+    """A benchmark with what was read of a sample of it: numbers as `READ_UNSAFE`, of shape (N,). ``reviewers`` is how
+    far their word is taken for the truth.
     """
 
     benchmark: Benchmark
     reviews: Codes
-    sensitivity: float = 1.0
+    reviewers: Reviewers = field(default_factory=Reviewers)
     confidence: float = 0.95
-
-    def __post_init__(self) -> None:
-        if not 0.5 <= self.sensitivity <= 1.0:
-            raise ValueError("a sensitivity to try is at least 0.5 and at most 1")
 
     def wrong_labels(self) -> Estimate:
         """The share of all reference labels that are wrong: what the labels lack to an accuracy of 1."""
@@ -194,6 +231,11 @@ class Study:
         pairs = {each: (told, outcomes[baseline]) for each, told in outcomes.items() if each != baseline}
         z = self._joint_z(name, list(pairs.values()))
         return {each: self._estimate(name, pair, z) for each, pair in pairs.items()}
+
+    def at(self, sensitivity: float) -> "Study":
+        """The same, did reviewers see this share of the unsafe texts that a condition labels safe, and all others."""
+        reviewers = Reviewers(sensitivity=sensitivity, specificity=self.reviewers.specificity, with_the_model=True)
+        return replace(self, reviewers=reviewers)
 
     def _estimate(self, name: Rate, told: tuple[Codes, ...], z: float | None = None) -> Estimate:
         held = self.confidence if z is None else 1 - 2 * float(special.ndtr(-z))
@@ -228,7 +270,7 @@ class Study:
         supposed = [each == _UNSAFE for each in told] + [each == _SAFE for each in told]
         for unsafe in supposed if open_ones.any() else supposed[:1]:
             parts = self._parts(name, told, np.where(open_ones, unsafe, self.reviews == READ_UNSAFE), read)
-            found = _value(name, parts.told, parts.size, parts.unsafe(self.sensitivity, np.random.default_rng(0)))
+            found = _value(name, parts.told, parts.size, parts.unsafe(self.reviewers, np.random.default_rng(0)))
             yield found[~np.isnan(found)]
 
     def _parts(
@@ -238,7 +280,7 @@ class Study:
         and an outcome agrees with it, so texts of both labels are one part.
         """
         labels = self.benchmark.references == _LABELLED_UNSAFE
-        if name == "accuracy" and self.sensitivity == 1.0:
+        if name == "accuracy" and self.reviewers.perfect:
             unsafe = unsafe != labels
             agrees = [np.where(labels, each == _UNSAFE, each == _SAFE) for each in told]
             told = tuple(
@@ -255,7 +297,9 @@ class Study:
         size, seen, found = (np.bincount(of, mask, len(first)).astype(np.float64) for mask in counted)
         around = (np.bincount(whole, found)[whole] + 0.5) / (np.bincount(whole, seen)[whole] + 1)
         share = np.where(seen > 0, found / np.maximum(seen, 1), around)
-        share = np.minimum(share / self.sensitivity, 1.0)
+        if not self.reviewers.perfect:
+            sensitivity, specificity = self.reviewers.draw(np.random.default_rng(0))
+            share = _corrected(share, np.median(sensitivity, keepdims=True), np.median(specificity, keepdims=True))
         return _Parts(
             told=tuple(each[first] for each in told),
             size=size,
@@ -305,14 +349,17 @@ class _Parts:
     expected: Floats
     around: Floats
 
-    def unsafe(self, sensitivity: float, random: np.random.Generator) -> Floats:
+    def unsafe(self, reviewers: Reviewers, random: np.random.Generator) -> Floats:
         """How many texts of each part may be unsafe, `RUNS` times, shape (`RUNS`, K)."""
         # A part that was hardly read leans on its stratum: half of each would pull many small ones to the middle.
         prior = np.where(self.read < FEWEST_OF_A_PART, (self.around + 0.5) / 2, 0.5)
         share = random.beta(self.found + prior, self.read - self.found + 1 - prior, (RUNS, len(self.size)))
-        if sensitivity == 1.0:
+        if reviewers.perfect:
             return self.found + random.binomial((self.size - self.read).astype(np.int64), share)
-        return np.asarray(np.minimum(share / sensitivity, 1.0) * self.size)
+        sensitivity, specificity = (each[:, None] for each in reviewers.draw(random))
+        if reviewers.with_the_model:
+            sensitivity = np.where((np.stack(self.told) == _SAFE).any(axis=0), sensitivity, 1.0)
+        return np.asarray(_corrected(share, sensitivity, specificity) * self.size)
 
 
 def _within(value: float, low: float | None, high: float | None) -> float:
@@ -329,6 +376,12 @@ def _shortest(values: Floats, held: float) -> tuple[float, float]:
     within = min(int(np.ceil(held * len(ordered))), len(ordered)) - 1
     first = int(np.argmin(ordered[within:] - ordered[: len(ordered) - within]))
     return float(ordered[first]), float(ordered[first + within])
+
+
+def _corrected(share: Floats, sensitivity: Floats, specificity: Floats) -> Floats:
+    """The share of unsafe texts where this share is read as unsafe."""
+    over = (share - (1 - specificity)) / np.maximum(sensitivity + specificity - 1, 0.05)
+    return np.asarray(np.clip(over, 0.0, 1.0))
 
 
 def _value(name: Rate, columns: Sequence[Codes], size: Floats, unsafe: Floats) -> Floats:

@@ -17,6 +17,7 @@ from screening.evaluation.corrected import (
     READ_UNSAFE,
     UNREAD,
     Benchmark,
+    Reviewers,
     Study,
     draw_sample,
 )
@@ -123,16 +124,26 @@ def test_unsure_reviews_are_taken_both_ways(world):
         assert other.low < one.low and other.high > one.high
 
 
-def test_reviewers_that_overlook_are_told_and_corrected(world):
-    unsafe, benchmark = world
-    word = np.where(unsafe, np.random.default_rng(2).random(TEXTS) < 0.8, False)
-    study = Study(benchmark=benchmark, reviews=read_texts(draw_sample(benchmark, 300, 1), word))
-    told = replace(study, sensitivity=0.8)
-    wrong = ((benchmark.references == 1) != unsafe).mean()
-    naive, corrected_for = study.wrong_labels(), told.wrong_labels()
-    assert naive.low > wrong and corrected_for.low <= wrong <= corrected_for.high
+def test_reviewers_that_overlook_are_told_and_corrected(monkeypatch):
+    monkeypatch.setattr("screening.evaluation.corrected.RUNS", 1_000)
+    random, held = np.random.default_rng(2), []
+    for run in range(25):
+        unsafe, benchmark = make_benchmark(random)
+        word = np.where(unsafe, random.random(TEXTS) < 0.8, False)
+        study = Study(benchmark=benchmark, reviews=read_texts(draw_sample(benchmark, REVIEWS, run), word))
+        told = replace(study, reviewers=Reviewers(sensitivity=(int(random.binomial(40, 0.8)), 40)))
+        wrong = ((benchmark.references == 1) != unsafe).mean()
+        held.append([found.low <= wrong <= found.high for found in (study.wrong_labels(), told.wrong_labels())])
+    naive, corrected_for = np.mean(held, axis=0)
+    assert naive < 0.8 < 0.9 <= corrected_for
+    # What reviewers and model overlook together moves the miss rate, and the dial says by how much.
+    dialed = [study.at(each).rate("fnr", "MV n=3").high for each in (1.0, 0.8, 0.6)]
+    assert dialed == sorted(dialed) and dialed[0] < dialed[2]
+    # 2 of 3 texts that one called unsafe were called so by both: each sees 2q / (1 + q) = .8 of them.
+    pairs, _ = Reviewers(pairs=(600, 900)).draw(random)
+    assert pairs.mean() == pytest.approx(0.8, abs=0.005) and Reviewers().perfect and not Reviewers(pairs=(2, 3)).perfect
     with pytest.raises(ValueError, match=r"at least 0\.5"):
-        replace(told, sensitivity=0.4)
+        Reviewers(specificity=0.4)
 
 
 def _reviews(labels, picked):
