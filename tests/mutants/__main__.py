@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import tomllib
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from itertools import count
@@ -39,83 +40,9 @@ AT_FIRST, IN_THE_END = "not mutmut and not nothing_served", "not mutmut"
 FAILED, NOT_COLLECTED = 1, 2
 """What pytest ends with where a test fails, and where a module cannot be read."""
 SEED = 0
-STOPPING, EVALUATION, PIPELINE, STORAGE = "tests/stopping", "tests/evaluation", "tests/pipeline", "tests/storage"
-LOGPROBS = "tests/models/test_logprobs.py"
-
-MODULES = {
-    "screening/stopping/evidence.py": [f"{STOPPING}/test_rules.py", f"{STOPPING}/test_theory.py"],
-    "screening/stopping/rules.py": [f"{STOPPING}/test_rules.py"],
-    "screening/stopping/certificates.py": [f"{STOPPING}/test_theory.py"],
-    "screening/stopping/theory.py": [f"{STOPPING}/test_theory.py"],
-    "screening/evaluation/metrics.py": [f"{EVALUATION}/test_metrics.py"],
-    "screening/evaluation/agreement.py": [f"{EVALUATION}/test_agreement.py"],
-    "screening/evaluation/label_errors.py": [f"{EVALUATION}/test_corrected.py"],
-    "screening/evaluation/paired.py": [f"{EVALUATION}/test_metrics.py", f"{EVALUATION}/test_experiments.py"],
-    "screening/evaluation/audit.py": [f"{EVALUATION}/test_audit.py", f"{EVALUATION}/test_estimates.py"],
-    "screening/evaluation/estimates.py": [f"{EVALUATION}/test_estimates.py"],
-    "screening/evaluation/monitoring.py": [f"{EVALUATION}/test_monitoring.py"],
-    "screening/pipeline/cost.py": [f"{PIPELINE}/test_pipeline_file.py"],
-    "screening/pipeline/draws.py": [f"{PIPELINE}/test_draws.py", f"{PIPELINE}/test_engine.py", LOGPROBS],
-    "screening/pipeline/engine.py": [f"{PIPELINE}/test_engine.py", LOGPROBS],
-    "screening/pipeline/config.py": [f"{PIPELINE}/test_pipeline_file.py"],
-    "screening/pipeline/files.py": [f"{PIPELINE}/test_pipeline_file.py"],
-    "storage/visibility.py": [
-        f"{STORAGE}/test_visibility.py",
-        f"{STORAGE}/review/test_reviews.py",
-    ],
-    "storage/batches/batch_state.py": [f"{STORAGE}/batches/test_pending.py", f"{STORAGE}/test_machines.py"],
-    "storage/batches/entries.py": [f"{STORAGE}/batches/test_triage.py"],
-    "storage/batches/configurations.py": [f"{STORAGE}/site/test_accounts.py"],
-    "storage/research/corrected_labels.py": [f"{STORAGE}/test_research.py"],
-    "storage/review/inbox.py": [f"{STORAGE}/review/test_claims.py"],
-    "storage/review/claims.py": [f"{STORAGE}/review/test_claims.py"],
-    "storage/review/worklist.py": [f"{STORAGE}/batches/test_triage.py"],
-    "storage/batches/screenings.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("screenings", "triage")],
-    "storage/review/adjudication.py": [f"{STORAGE}/review/test_reviews.py"],
-    "storage/review/reviews.py": [f"{STORAGE}/review/test_reviews.py"],
-    "storage/review/follow_ups.py": [f"{STORAGE}/review/test_reviews.py"],
-    "storage/batches/pending.py": [f"{STORAGE}/batches/test_pending.py"],
-    "storage/batches/counts.py": [f"{STORAGE}/batches/test_{each}.py" for each in ("pending", "screenings")],
-}
-# fmt: off
-DECIDING = {
-    "storage/visibility.py": [
-        "is_blind", "is_yet_to_review", "is_in_review", "has_rated", "hides_in_review", "hidden_from", "record_shown",
-        "reveal", "_was_listed", "see_reviews", "unblind",
-        "accepted_label", "accepted_labels", "is_accepted", "order_given",
-    ],
-    "storage/batches/configurations.py": ["keep_version", "activate", "active_version", "_last_activation", "_newest"],
-    "storage/batches/entries.py": [
-        "enter", "enter_unscreened", "settle", "open_again", "_place", "_was_opened", "_go_on", "_doubt",
-        "standstills", "bring_in", "_still_batches", "_standstill", "_last_change", "_stuck",
-        "_worker_start", "_has_end_since", "_outside", "_enter_all", "_failed",
-        "_failures_by_kind",
-    ],
-    "storage/research/corrected_labels.py": ["dataset_version", "_row"],
-    "storage/review/inbox.py": ["assign", "is_senior", "obstacle", "_reserve"],
-    "storage/review/claims.py": [
-        "is_open", "is_assigned", "is_leased", "is_kept", "is_given_to", "in_priorities", "is_snoozed", "_skips",
-        "cases_in_hands", "is_read_by", "needs_senior", "state", "free_for", "in_order",
-        "next_free", "claim_next", "by_urgency", "claim_in", "_take", "holds", "renew",
-    ],
-    "storage/review/worklist.py": ["request_second_looks"],
-    "storage/batches/screenings.py": ["_require_allowed", "_follows_from", "_placement"],
-    "storage/review/adjudication.py": [
-        "settle", "resettle", "_close_or_wait", "_dispute", "close", "latest_reviews",
-        "adjudicate", "is_party", "amend", "_is_same", "_needs", "second_review_due",
-        "_is_doubtful", "_matching_rules",
-    ],
-    "storage/review/follow_ups.py": [
-        "open_follow_up", "follow_up_minutes", "open_ones", "_open_statements", "hand_to", "close",
-        "closed_ones", "_require_open",
-    ],
-    "storage/batches/pending.py": [
-        "pending_cases", "record_error", "record_interruption", "keep_error", "_groups", "batches_with_ready_cases",
-        "_share", "_ready", "begin_start", "end_starts", "waiting_single_texts",
-    ],
-}
-# fmt: on
-"""Of a module that mostly keeps and reads: the functions that decide. Of all others every function is changed."""
+TABLE = tomllib.loads(Path(__file__).with_name("modules.toml").read_text("utf-8"))
+MODULES: dict[str, list[str]] = {module: one["tests"] for module, one in TABLE.items()}
+DECIDING: dict[str, list[str]] = {module: one["functions"] for module, one in TABLE.items() if "functions" in one}
 
 
 def noticed(module: str, folder: Path, sample: int | None = None) -> float:
