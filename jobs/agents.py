@@ -315,7 +315,7 @@ class SharedLimiter:
             await asyncio.sleep(wait_s)
 
 
-async def share_places(db: Database, gate: RateGate, total: int, worker: str, every_s: float = RENEW_EVERY_S) -> None:
+async def share_places(db: Database, gate: RateGate, total: int, worker: str) -> None:
     """Keep the gate at this worker's share of ``total`` calls in flight, at 0 while that cannot be renewed."""
     loop = asyncio.get_running_loop()
     closing = loop.call_later(UNRENEWED_S, gate.resize, 0)
@@ -331,7 +331,7 @@ async def share_places(db: Database, gate: RateGate, total: int, worker: str, ev
                 gate.resize(allowed)
                 closing.cancel()
                 closing = loop.call_at(asked_at + UNRENEWED_S, gate.resize, 0)
-            await asyncio.sleep(every_s)
+            await asyncio.sleep(RENEW_EVERY_S)
     finally:
         closing.cancel()
         gate.resize(0)

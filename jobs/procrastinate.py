@@ -44,12 +44,11 @@ log = logging.getLogger(__name__)
 
 
 class ProcrastinateRunner:
-    """Works at up to ``places`` cases of batches; no sign of life for ``dead_after_s`` is death."""
+    """Works at up to ``places`` cases of batches and a few more that somebody waits for."""
 
-    def __init__(self, job: ScreeningJob, places: int, *, dead_after_s: float = DEAD_AFTER_S) -> None:
+    def __init__(self, job: ScreeningJob, places: int) -> None:
         self._job = job
         self._places = places
-        self._dead_after_s = dead_after_s
         self._stopping = asyncio.Event()
         self._running: dict[str, asyncio.Task[Any]] = {}
         self._busy: set[str] = set()
@@ -95,8 +94,8 @@ class ProcrastinateRunner:
                 shutdown_graceful_timeout=0,
                 delete_jobs="always",
                 install_signal_handlers=False,
-                update_heartbeat_interval=self._dead_after_s / 4,
-                stalled_worker_timeout=self._dead_after_s,
+                update_heartbeat_interval=DEAD_AFTER_S / 4,
+                stalled_worker_timeout=DEAD_AFTER_S,
             )
             for queue, places in queues
         ]
@@ -182,11 +181,11 @@ class ProcrastinateRunner:
         """Delete the jobs of dead workers: their cases are still pending, so the feeder hands them out again."""
         while True:
             manager = self.app.job_manager
-            for job in await manager.get_stalled_jobs(seconds_since_heartbeat=self._dead_after_s):
+            for job in await manager.get_stalled_jobs(seconds_since_heartbeat=DEAD_AFTER_S):
                 log.warning("a worker died over case %s: given out again", job.lock)
                 await _forget(self.app, job)
-            await manager.prune_stalled_workers(self._dead_after_s)
-            await asyncio.sleep(self._dead_after_s / 2)
+            await manager.prune_stalled_workers(DEAD_AFTER_S)
+            await asyncio.sleep(DEAD_AFTER_S / 2)
 
 
 def engine_schema() -> str:

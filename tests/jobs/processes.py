@@ -108,9 +108,9 @@ class Workers:
         self.alive.append(process)
         return len(self.alive) - 1
 
-    def up(self, number: int = -1, within_s: float = 60.0) -> None:
+    def up(self, number: int = -1) -> None:
         """Wait until it has prepared its database and begins to work."""
-        wait_for(lambda: self.is_up(number), within_s)
+        wait_for(lambda: self.is_up(number), 60)
 
     def is_up(self, number: int = -1) -> bool:
         assert not self.dead(number), self.log_of(number)
@@ -138,10 +138,10 @@ def app_program(port: int) -> tuple[str, ...]:
     return ("app.py", "--port", str(port))
 
 
-def serves(port: int, asked: str = "_stcore/health") -> bool:
-    """Whether the app on this port, or another program, answers that it is well."""
+def serves(port: int) -> bool:
+    """Whether the app on this port answers that it is well."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/{asked}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/_stcore/health", timeout=5) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False

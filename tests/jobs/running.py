@@ -12,8 +12,7 @@ from sqlalchemy import ColumnElement, Table, func, select
 from jobs.agents import Agents
 from jobs.model_health import ModelHealth
 from jobs.process import system_clock
-from jobs.procrastinate import ProcrastinateRunner
-from jobs.runner import LocalRunner, Runner
+from jobs.runner import LocalRunner, Runner, runner_for
 from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase
 from screening.labels import Label
@@ -140,14 +139,10 @@ def count(db: Database, table: Table, *where: ColumnElement[bool]) -> int:
 
 
 @asynccontextmanager
-async def running(
-    db: Database, made_of: Agents, *, worker: str = "w1", dead_after_s: float = 20.0
-) -> AsyncIterator[Runner]:
+async def running(db: Database, made_of: Agents, *, worker: str = "w1") -> AsyncIterator[Runner]:
     """The database's runner at work; told to stop at the end."""
     job = ScreeningJob(db=db, agents=made_of, clock=system_clock, worker=worker)
-    runner: Runner = (
-        LocalRunner(job, PLACES) if db.kind == "sqlite" else ProcrastinateRunner(job, PLACES, dead_after_s=dead_after_s)
-    )
+    runner = runner_for(job, PLACES)
     task = asyncio.create_task(runner.run())
     try:
         yield runner

@@ -33,8 +33,7 @@ from storage.review.worklist import request_second_looks
 from storage.schema import comparison_outcomes, metadata, node_runs
 from storage.site.audit_check import verify
 from storage.site.health import take
-from tests.jobs.processes import NotingStub
-from tests.jobs.running import Watched, screened, until
+from tests.jobs.running import Watched, screened, settings_of, until
 from tests.jobs.test_overnight import Stub
 from tests.storage.people import ANN, SENIOR
 from tests.stub_server import Fault, StubPlan
@@ -70,11 +69,6 @@ def _begin(
     return begin_comparison(
         db, _by(), batch_id, configuration=version, name="paper", most_cases=most, caps=caps or Caps()
     )
-
-
-def _settings_of(stub: NotingStub, key: str = "k") -> Settings:
-    where = {"anthropic_base_url": stub.url, "anthropic_api_key": key}
-    return Settings(_env_file=None, sampler="anthropic", requests_per_minute=100_000, **where)
 
 
 async def _rounds(comparing: ComparisonRunner) -> int:
@@ -203,7 +197,7 @@ def _counted(db: Database) -> int:
 
 async def test_a_shutdown_counts_what_was_asked_for_until_then(db: Database, stub: Stub) -> None:
     server = stub(StubPlan(weights={"safe": 0.5, "unsafe": 0.5}, latency_s=0.05, script=(Fault.MALFORMED, Fault.HTML)))
-    settings = _settings_of(server)
+    settings = settings_of(server.url, requests_per_minute=100_000)
     _begin(db, await screened(db, 3), settings)
     async with aclosing(Agents(settings)) as agents:
         working = asyncio.create_task(_comparing(db, agents).run())
