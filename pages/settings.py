@@ -20,7 +20,7 @@ from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
 from screening.words import count_of
 from storage import settings_store
-from storage.batches.costs import daily_costs
+from storage.batches.results import daily_costs
 from storage.review import erasure
 from storage.review.erasure import By, Erasure, NotErased, Selection
 from storage.review.inbox import revoke, set_active, set_roles

@@ -49,7 +49,7 @@ from screening.settings import Settings
 from screening.words import count_of
 from storage.batches.batches import BatchSummary, list_batches
 from storage.batches.configurations import active_version
-from storage.batches.costs import Spent, recent_spending
+from storage.batches.results import Spent, recent_spending
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample.csv"
 REACH_WORDS = {

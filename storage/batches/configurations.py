@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from sqlalchemy import Connection, Row, exists, insert, select, update
 
 from screening.models.canaries import Probed
-from screening.pipeline.config import PipelineConfig, chain_bound, promises, require_decidable
+from screening.pipeline.config import PipelineConfig, chain_bound, require_decidable
 from screening.pipeline.files import PipelineRefused
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
@@ -106,11 +106,6 @@ def pipeline_bound(conn: Connection, batch_id: str, body: Mapping[str, Any]) -> 
     if read_off or (elsewhere and _was_read_off(conn, batch_id, elsewhere)):
         return None
     return chain_bound(pipeline)
-
-
-def contract_words(body: Mapping[str, Any], bound: float | None) -> str | None:
-    """The contracts that a bound of this configuration's pipeline rests on, in words; None where there is no bound."""
-    return None if bound is None else promises(PipelineConfig.model_validate(body["pipeline"]))
 
 
 def _was_read_off(conn: Connection, batch_id: str, nodes: Sequence[str]) -> bool:
@@ -248,7 +243,7 @@ def keep_version(db: Database, by: Acting, pipeline: PipelineConfig, note: str, 
     require_decidable(pipeline)
     with db.write() as conn:
         serialise(conn)
-        newest = _newest(conn, pipeline.name)
+        newest = _stored(conn, pipeline.name)
         if newest is not None and (same := _readable(newest)) is not None and same.pipeline == pipeline:
             return same
         number = 1 if newest is None else int(newest.number) + 1
@@ -276,7 +271,7 @@ def list_versions(db: Database, actor: Actor, name: str | None = None) -> tuple[
 def get_version(db: Database, name: str, number: int | None = None) -> PipelineVersion:
     """That version, or the newest of the name. Raises UnknownPipeline, UnreadablePipeline."""
     with db.read() as conn:
-        found = _newest(conn, name) if number is None else _version_of(conn, name, number)
+        found = _stored(conn, name, number)
     if found is None:
         raise UnknownPipeline(name)
     return _version(found)
@@ -295,7 +290,7 @@ def activate(
         raise ReasonMissing("say why, or compare it with the active version first")
     with db.write() as conn:
         serialise(conn)
-        if _version_of(conn, name, number) is None:
+        if _stored(conn, name, number) is None:
             raise UnknownPipeline(name)
         before = _last_activation(conn)
         if before is not None and (before.name, before.number) == (name, number):
@@ -314,7 +309,7 @@ def active_version(db: Database) -> PipelineVersion | None:
     """
     with db.read() as conn:
         last = _last_activation(conn)
-        row = None if last is None else _version_of(conn, last.name, last.number)
+        row = None if last is None else _stored(conn, last.name, last.number)
     return None if row is None else _version(row)
 
 
@@ -330,14 +325,12 @@ def _last_activation(conn: Connection) -> Row[Any] | None:
     return conn.execute(select(pipeline_activations).order_by(pipeline_activations.c.id.desc()).limit(1)).first()
 
 
-def _newest(conn: Connection, name: str) -> Row[Any] | None:
+def _stored(conn: Connection, name: str, number: int | None = None) -> Row[Any] | None:
+    """That version, or the newest of the name."""
     wanted = select(pipeline_versions).where(pipeline_versions.c.name == name)
+    if number is not None:
+        wanted = wanted.where(pipeline_versions.c.number == number)
     return conn.execute(wanted.order_by(pipeline_versions.c.number.desc()).limit(1)).first()
-
-
-def _version_of(conn: Connection, name: str, number: int) -> Row[Any] | None:
-    wanted = select(pipeline_versions).where(pipeline_versions.c.name == name, pipeline_versions.c.number == number)
-    return conn.execute(wanted).first()
 
 
 def _version(row: Any) -> PipelineVersion:

@@ -8,23 +8,17 @@ the same counts from the facts alone.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Integer,
-    String,
     bindparam,
     case,
     func,
-    literal,
-    literal_column,
     or_,
     select,
-    true,
-    union_all,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -140,44 +134,29 @@ NO_CASE = Kind(outcome=REJECTED, reference=None)
 
 
 def add(conn: Connection, batch_id: str, row: int, more: Mapping[Kind, int], spent: Totals = NOTHING) -> None:
-    """Add to the counts, in the shard of this row and in one statement. Nothing to add is nothing to do: rows may be in
-    already. Of ``spent`` the calls, their cost and the moment are added, beside the kind that is pending.
+    """Add to the counts, in the shard of this row. Nothing to add is nothing to do: rows may be in already. Of
+    ``spent`` the calls, their cost and the moment are added, beside the kind that is pending.
     """
     if not any(more.values()) and spent == NOTHING:
         return
-    values = {"batch": batch_id, "of_row": row % SHARDS} | {name: getattr(spent, name) for name in (*_SPENT, _LAST)}
-    # what is pending first, so that no two wait for each other
-    for at, kind in enumerate(sorted(more, key=lambda each: (each.outcome != PENDING, each.key))):
-        values |= {f"kind_{at}": kind.key, f"cases_{at}": more[kind]}
-    conn.execute(_add_statement(conn.dialect.name, len(more)), values)
+    rows = list[dict[str, Any]]()  # what is pending first, so that no two wait for each other
+    for kind in sorted(more, key=lambda each: (each.outcome != PENDING, each.key)):
+        sums = NOTHING if rows else spent
+        added = {name: getattr(sums, name) for name in (*_SPENT, _LAST)} | {"kind": kind.key, "cases": more[kind]}
+        rows.append({"batch_id": batch_id, "shard": row % SHARDS, **added})
+    conn.execute(_add_statement(conn.dialect.name), rows)
 
 
-@lru_cache(maxsize=16)
-def _add_statement(dialect: str, kinds: int) -> "sqlite.Insert | postgresql.Insert":
-    """The statement for so many kinds, written once: every run adds to one and every outcome to two. Outcomes are not
-    committed in the order in which they were completed: the later moment stays.
+@cache
+def _add_statement(dialect: str) -> "sqlite.Insert | postgresql.Insert":
+    """Written once: every run adds a row and every outcome two. Outcomes are not committed in the order in which they
+    were completed: the later moment stays.
     """
-    table, added = batch_counts.c, {name: literal_column(f"excluded.{name}", type_) for name, type_ in _TYPES.items()}
-    spent = [bindparam(name, type_=_TYPES[name]) for name in (*_SPENT, _LAST)]
-    nothing = [*(literal(0, _TYPES[name]) for name in _SPENT), literal(None, _TYPES[_LAST])]
-    rows = [
-        select(
-            bindparam("batch", type_=String),
-            bindparam("of_row", type_=Integer),
-            bindparam(f"kind_{at}", type_=String),
-            bindparam(f"cases_{at}", type_=_TYPES["cases"]),
-            *(nothing if at else spent),
-        ).where(true())
-        for at in range(kinds)
-    ]
-    counted = insert_for(dialect, batch_counts).from_select([*_KEY, *_TYPES], union_all(*rows))
-    total: dict[str, Any] = {name: table[name] + more for name, more in added.items() if name != _LAST}
+    made, table = insert_for(dialect, batch_counts), batch_counts.c
+    added = made.excluded
+    total: dict[str, Any] = {name: table[name] + added[name] for name in ("cases", *_SPENT)}
     later = case((table[_LAST] > added[_LAST], table[_LAST]), else_=func.coalesce(added[_LAST], table[_LAST]))
-    return counted.on_conflict_do_update(index_elements=_KEY, set_=total | {_LAST: later})
-
-
-_KEY = ("batch_id", "shard", "kind")
-_TYPES: dict[str, Any] = {column.name: column.type for column in batch_counts.c if column.name not in _KEY}
+    return made.on_conflict_do_update(index_elements=["batch_id", "shard", "kind"], set_=total | {_LAST: later})
 
 
 def rows_of(*outcomes: str) -> ColumnElement[int]:

@@ -93,14 +93,7 @@ class Pair:
 
 
 def begin_comparison(
-    db: Database,
-    by: Acting,
-    batch_id: str,
-    *,
-    configuration: str,
-    name: str,
-    most_cases: int,
-    caps: Caps = NO_CAPS,
+    db: Database, by: Acting, batch_id: str, *, configuration: str, name: str, most_cases: int, caps: Caps = NO_CAPS
 ) -> str:
     """Try a kept configuration under a name on at most so many of a batch's settled cases; the worker does the rest.
     The same configuration again gives the one that there is, with the caps and the number of cases given last, until

@@ -16,7 +16,6 @@ from sqlalchemy import (
     ColumnElement,
     CompoundSelect,
     Connection,
-    ScalarSelect,
     Select,
     String,
     and_,
@@ -186,20 +185,6 @@ def in_order(priorities: Collection[Priority] | None) -> tuple[ColumnElement[Any
     return (*first, _entry.due_at, _entry.case_id)
 
 
-def next_free(
-    actor: Actor, now: At, priorities: Collection[Priority] | None, batch: str | None = None
-) -> ScalarSelect[str]:
-    """The id of the case due next; PostgreSQL skips rows that another transaction is claiming."""
-    return (
-        select(_entry.case_id)
-        .where(free_for(actor, now, priorities, batch))
-        .order_by(*in_order(priorities))
-        .limit(1)
-        .with_for_update(skip_locked=True, of=inbox_entries)
-        .scalar_subquery()
-    )
-
-
 CLAIMED, OPENED = "claimed", "opened"
 """What the audit log says of a case that somebody took: without its text, or with it in the same moment."""
 
@@ -259,8 +244,10 @@ def claim_next_in(
 ) -> Claim | None:
     """As `claim_next`, inside the caller's transaction; ``action`` is what the audit log calls it."""
     for among in by_urgency(conn, by, priorities, batch):
-        due_next = _entry.case_id == next_free(by.actor, by.now, among, batch)
-        if (taken := _take(conn, due_next, by, lease, token, action)) is not None:
+        due_next = select(_entry.case_id).where(free_for(by.actor, by.now, among, batch)).order_by(*in_order(among))
+        # PostgreSQL skips rows that another transaction is claiming
+        first = due_next.limit(1).with_for_update(skip_locked=True, of=inbox_entries).scalar_subquery()
+        if (taken := _take(conn, _entry.case_id == first, by, lease, token, action)) is not None:
             append(conn, by, action, taken.case_id, {"priority": int(taken.priority)})
             return taken
     return None

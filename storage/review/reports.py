@@ -78,7 +78,11 @@ def shift(db: Database, actor: Actor, begin: datetime, end: datetime) -> Shift:
     if begin >= end:
         raise ValueError("the period ends before it begins")
     with db.read() as conn:
-        priorities, left = priority_shifts(conn, begin, end), _remaining_by_priority(conn, end)
+        priorities = priority_shifts(conn, begin, end)
+        waited = _entry.entered_at < end, or_(_entry.closed_at.is_(None), _entry.closed_at >= end)
+        remaining = select(_entry.priority, func.count(), func.count().filter(_entry.due_at <= end)).where(*waited)
+        found = {row[0]: (row[1], row[2]) for row in conn.execute(remaining.group_by(_entry.priority))}
+        left = {priority: found.get(priority, (0, 0)) for priority in Priority}
         follow_up_counts = conn.execute(_follow_ups(begin, end)).one()._mapping
     return Shift(priorities=priorities, left=left, **follow_up_counts)
 
@@ -100,33 +104,16 @@ def priority_shifts(
         query = select(priority, func.count()).select_from(table).join(inbox_entries, _entry.case_id == table.c.case_id)
         return _by_priority(conn, query.where(table.c.at >= begin, table.c.at < end, kind).group_by(priority))
 
-    arrived = _arrivals(conn, begin, end, priorities)
+    due = func.coalesce(_entry.first_due_at, _entry.due_at).label("due_at")
+    inside = _entry.priority.in_(priorities), _entry.entered_at >= begin, _entry.entered_at < end
+    columns = _entry.priority, _entry.entered_at, due, _entry.first_opened_at
+    arrived = conn.execute(select(*columns).where(*inside)).all()
     read = given(func.coalesce(reviews.c.priority, _entry.priority), reviews, reviews.c.version == 1)
     handed = given(_entry.priority, case_notes, case_notes.c.kind == "hand_over")
     return tuple(
-        _priority(
-            priority,
-            [row for row in arrived if row.priority == priority],
-            read.get(priority, 0),
-            handed.get(priority, 0),
-            end,
-        )
-        for priority in priorities
+        _priority(one, [row for row in arrived if row.priority == one], read.get(one, 0), handed.get(one, 0), end)
+        for one in priorities
     )
-
-
-def _remaining_by_priority(conn: Connection, end: datetime) -> Mapping[Priority, tuple[int, int]]:
-    waited = _entry.entered_at < end, or_(_entry.closed_at.is_(None), _entry.closed_at >= end)
-    query = select(_entry.priority, func.count(), func.count().filter(_entry.due_at <= end)).where(*waited)
-    found = {row[0]: (row[1], row[2]) for row in conn.execute(query.group_by(_entry.priority))}
-    return {priority: found.get(priority, (0, 0)) for priority in Priority}
-
-
-def _arrivals(conn: Connection, begin: datetime, end: datetime, priorities: Sequence[Priority]) -> Sequence[Any]:
-    due = func.coalesce(_entry.first_due_at, _entry.due_at).label("due_at")
-    query = select(_entry.priority, _entry.entered_at, due, _entry.first_opened_at)
-    inside = _entry.priority.in_(priorities), _entry.entered_at >= begin, _entry.entered_at < end
-    return conn.execute(query.where(*inside)).all()
 
 
 def _priority(priority: Priority, rows: Sequence[Any], read: int, handed_over: int, end: datetime) -> PriorityShift:

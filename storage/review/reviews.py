@@ -101,7 +101,10 @@ def _submit(
         if _is_stored(conn, by.actor, case_id, submission_id):
             return None
         raise LeaseLost("this case is not assigned to you any more; what you filled in is kept as a draft")
-    _may_read(conn, by.actor, case_id, review_round)
+    if review_round == "third":  # the claim has seen to all of this; it is checked again where it counts
+        require(by.actor, Action.ADJUDICATE)
+    for reviewer in conn.execute(select(reviews.c.reviewer).where(reviews.c.case_id == case_id)).scalars().all():
+        require(by.actor, Action.READ_SECOND, reviewer)
     _require_disposition(conn, case_id, form, settings := current_in(conn).settings)
     blind = is_blind(conn, by.actor, case_id, first=True)
     _insert(conn, by, case_id, form, submission_id, version=1, review_round=review_round, blind=blind)
@@ -126,14 +129,6 @@ def _require_disposition(
             raise DispositionNeeded("choose a disposition: what happens next")
     elif form.disposition not in settings.dispositions and form.disposition.value != before:
         raise DispositionNeeded("this disposition is not on the list of this site any more: choose another one")
-
-
-def _may_read(conn: Connection, actor: Actor, case_id: str, review_round: str) -> None:
-    """The claim has seen to all of this; it is checked again where it counts."""
-    if review_round == "third":
-        require(actor, Action.ADJUDICATE)
-    for reviewer in conn.execute(select(reviews.c.reviewer).where(reviews.c.case_id == case_id)).scalars().all():
-        require(actor, Action.READ_SECOND, reviewer)
 
 
 def revise(db: Database, by: Acting, case_id: str, form: ReviewForm, reason: str, submission_id: str) -> Next | None:

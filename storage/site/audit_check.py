@@ -153,9 +153,6 @@ def _words_of(anchors: Sequence[Anchor]) -> str:
 
 _NOWHERE = (
     select(cases.c.id)
-    .where(
-        ~exists().where(screenings.c.case_id == cases.c.id),
-        ~exists().where(pending_cases.c.case_id == cases.c.id),
-    )
+    .where(~exists().where(screenings.c.case_id == cases.c.id), ~exists().where(pending_cases.c.case_id == cases.c.id))
     .limit(1)
 )

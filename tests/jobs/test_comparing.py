@@ -17,7 +17,7 @@ from screening.review.policy import Forbidden
 from screening.settings import Settings
 from storage.batches.batch_state import Caps
 from storage.batches.configurations import save_configuration
-from storage.batches.costs import daily_costs
+from storage.batches.results import daily_costs
 from storage.database import Database
 from storage.research.comparisons import (
     Comparison,

@@ -15,7 +15,6 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from screening.evaluation.audit import Stratum, guarantee_of, tally_by_stratum
-from screening.evaluation.estimates import estimate
 from screening.evaluation.experiments import encode_items
 from screening.evaluation.metrics import outcome_codes, reference_codes
 from screening.labels import Label, Outcome
@@ -272,17 +271,6 @@ def test_a_case_stands_for_as_many_as_its_chance_of_being_read(
     assert (stratum.probability, stratum.cases, stratum.read) == (probability, 20, count)
     assert count > 0 and (count == 20) is all_read
     assert (found.reaches, found.not_blind) == ({reach}, 0)
-
-
-def test_a_second_look_that_somebody_picked_counts_nowhere(db: Database) -> None:
-    case_ids = settled(db, 20, audit_rate=0.05)
-    due = _stratum(db).selected
-    assert request_second_looks(db, ME, case_ids).opened == 20 - due
-    assert read_all(db, "unsafe") == 20
-    found = _sample(db)
-    assert sum(count for case, count in found.case_counts if case.read) == due
-    assert estimate(tally_by_stratum(found.case_counts)).missed.read == due
-    assert found.not_blind == 0  # nor among the reviews that are missing from the audit
 
 
 def test_the_mix_of_ends_has_a_reference_that_never_moves_and_as_many_cases_as_it_says(db: Database) -> None:

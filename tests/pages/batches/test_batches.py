@@ -25,8 +25,8 @@ from screening.stopping.rules import MajorityVote
 from storage.batches import batches
 from storage.batches.batch_state import BatchState
 from storage.batches.configurations import activate, keep_version, load_configuration
-from storage.batches.costs import Spent
 from storage.batches.overnight import is_overnight
+from storage.batches.results import Spent
 from storage.database import Database
 from storage.review import worklist
 from storage.settings_store import SiteSettings, change, current

@@ -157,7 +157,12 @@ def test_only_the_owner_or_an_admin_controls_a_batch_and_each_control_is_in_the_
 TABLES = tomllib.loads((Path(__file__).parent / "pending.toml").read_text(encoding="utf-8"))
 
 
-def test_a_cap_is_reached_at_its_own_number_and_a_share_is_even_or_they_take_turns() -> None:
+def test_sums_add_up_a_cap_is_reached_at_its_own_number_and_a_share_is_even_or_they_take_turns() -> None:
+    cases_of = {"accepted": 20, "rejected": 2, "unsafe": 4, "human_review": 5}
+    one, more = Totals(**cases_of, safe=3, calls=6, lost_calls=7, cost_usd=0.5), Totals(safe=1, last_completed_at=LATER)
+    found = Totals(**cases_of, safe=4, calls=6, lost_calls=7, cost_usd=0.5, last_completed_at=LATER)
+    assert one + more == more + one == found and found.pending == 20 - 4 - 4 - 5
+    assert [Totals(unpriced_calls=1).known_cost_usd, Totals(calls=2, cost_usd=0.5).known_cost_usd] == [None, 0.5]
     for caps, totals, reached in TABLES["caps"]:
         assert (Caps(**caps).reached_cap(Totals(**totals)) or "") == reached, (caps, totals)
     for holders, total, now, shares in TABLES["shares"]:

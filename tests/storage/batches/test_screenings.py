@@ -19,7 +19,7 @@ from sqlalchemy import func, select, update
 from screening.datasets.rows import NewCase, RejectedRow
 from screening.labels import Label, Outcome
 from screening.pipeline.config import chain_bound, preset, promises
-from screening.pipeline.draws import LabelDistribution, Usage
+from screening.pipeline.draws import LabelDistribution
 from screening.pipeline.engine import Reason
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Forbidden
@@ -30,12 +30,20 @@ from storage.batches import counts, single_texts
 from storage.batches.batch_state import BatchState, UnknownBatch
 from storage.batches.batches import NewBatch, progress
 from storage.batches.configurations import Configurations, save_configuration
-from storage.batches.costs import cost_by_node, daily_costs, recent_spending
 from storage.batches.counts import PENDING, Kind, Totals
 from storage.batches.intake import add_rows, close_intake, last_row, read_rejected, takes_rows
 from storage.batches.pending import pending_cases as take
 from storage.batches.pending import record_error
-from storage.batches.results import Ways, count_ways, export_rejected, export_results, results
+from storage.batches.results import (
+    Ways,
+    cost_by_node,
+    count_ways,
+    daily_costs,
+    export_rejected,
+    export_results,
+    recent_spending,
+    results,
+)
 from storage.batches.screenings import UnsafeCommit, committed_runs, give_back, start_case
 from storage.database import Database
 from storage.research.corrected_labels import export_corrected_labels
@@ -60,18 +68,6 @@ def _only(db: Database, text: str = PLAIN, reply: str | None = None, **options: 
     row = NewCase(row=1, external_id="a", text=receive(text), reply=receive(reply) if reply else None)
     add_rows(db, batch(db, closed=False, **options), [row], NOW)
     return waiting(db)[0]
-
-
-def test_a_run_comes_back_equal_in_draws_answers_and_verdict(db: Database) -> None:
-    case_id = _only(db)
-    made = run("SU?E!S", None), run("EEEEEE", Label.ESCALATE, node="risk")
-    for position, one in enumerate(made):
-        assert commit_run(db, case_id, position, one)
-    for before, after in zip(made, committed_runs(db, case_id), strict=True):
-        assert (after.node, after.variant, after.verdict) == (before.node, "main", before.verdict)
-        kept = [(draw.label, draw.answer, draw.raw) for draw in after.draws]
-        assert kept == [(draw.label, draw.answer, draw.raw) for draw in before.draws]
-        assert after.usage == before.usage == Usage(input_tokens=600, output_tokens=12)
 
 
 def test_of_many_commits_at_once_exactly_one_wins(db: Database) -> None:
@@ -138,8 +134,11 @@ def test_audited_decisions_are_in_the_inbox_and_unaudited_ones_are_not(db: Datab
 
 
 def test_a_case_whose_outcome_never_fits_its_runs_is_not_tried_for_ever(db: Database) -> None:
-    case_id = _only(db)
-    commit_run(db, case_id, 0, run("EEEEEE", Label.ESCALATE))
+    case_id, made = _only(db), run("SU?E!S", None)
+    commit_run(db, case_id, 0, made)
+    (kept,) = committed_runs(db, case_id)
+    assert (kept.codes, kept.verdict, kept.usage) == (made.codes, made.verdict, made.usage)
+    assert [draw.raw for draw in kept.draws] == [draw.raw for draw in made.draws]
     for start in (1, 2, 3):
         assert batch_of.record_start(db, case_id) == start
         assert not commit(db, case_id, screening(Outcome.SAFE, run("SSSSSS")))

@@ -235,24 +235,6 @@ def test_it_is_too_late_and_all_stays_as_it_is_once_something_rests_on_it(
     assert [rows(db, table) for table in tables] == before
 
 
-def test_my_reviews_say_what_became_of_them(db: Database) -> None:
-    register(db, ANN, BO)
-    plain, waiting = fill(db, [Priority.P2, Priority.P3])
-    _read(db, plain)
-    _read(db, waiting, "insufficient_information", NOW + MINUTE)
-    newest, oldest = reviews.my_reviews(db, ANN)
-    assert (newest.case_id, newest.waits_for, newest.accepted, newest.otherwise) == (waiting, "second", None, False)
-    assert (oldest.case_id, oldest.accepted, oldest.otherwise) == (plain, ReviewLabel.UNSAFE, False)
-    reviews.revise(db, ANN.at(NOW + 2 * MINUTE), plain, form("safe", 5), "second thoughts", new_id(NOW))
-    revised, before = reviews.my_reviews(db, ANN)
-    assert (revised.case_id, revised.label, before.case_id) == (plain, ReviewLabel.SAFE, waiting)
-    assert reviews.my_reviews(db, BO) == () and reviews.my_reviews(db, ANN, before=NOW + MINUTE) == ()
-    assert reviews.my_reviews(db, ANN, before=revised.at) == (before,)
-    _erase(db, waiting, NOW)
-    erased = reviews.my_reviews(db, ANN)[1]
-    assert (erased.case_id, erased.waits_for, erased.accepted) == (waiting, None, None)
-
-
 SAFE, UNSAFE = ReviewLabel.SAFE, ReviewLabel.UNSAFE
 ANOTHER, SENIOR_DUE, CLOSED = Next.SECOND_REVIEW, Next.SENIOR, Next.CLOSED
 
@@ -402,14 +384,10 @@ def test_a_decision_pressed_twice_is_one_and_any_other_is_refused(db: Database, 
     play(db, case_id, "ann asks unsafe")
     made = adjudicate(db, SENIOR.at(later(2)), case_id, UNSAFE, " it says so ")
     assert adjudicate(db, SENIOR.at(later(3)), case_id, UNSAFE, "it says so") == made
-    for who, label, reason, method in (
-        (HELEN, UNSAFE, "it says so", Method.SENIOR),
-        (SENIOR, SAFE, "it says so", Method.SENIOR),
-        (SENIOR, UNSAFE, "it says it", Method.SENIOR),
-        (SENIOR, UNSAFE, "it says so", Method.DISCUSSION),
-    ):
+    others = ((HELEN, UNSAFE, "it says so"), (SENIOR, SAFE, "it says so"), (SENIOR, UNSAFE, "it says it"))
+    for who, *decision in (*others, (SENIOR, UNSAFE, "it says so", Method.DISCUSSION)):
         with pytest.raises(NotAvailable, match="not open"):
-            adjudicate(db, who.at(later(4)), case_id, label, reason, method)  # type: ignore[arg-type]
+            adjudicate(db, who.at(later(4)), case_id, *decision)  # type: ignore[arg-type]
     revise(db, ANN.at(later(5)), case_id, form("safe", 5), "a quote", "b" * 32)
     assert adjudicate(db, SENIOR.at(later(6)), case_id, UNSAFE, "it says so").version == 2, "opened again: another one"
     assert entry(db, case_id).closed_at == later(6)
