@@ -144,6 +144,7 @@ def test_a_rise_is_fisher_s_exact_test_of_the_last_months_against_all_before():
     last = rises(months)[-1]
     assert last.p == pytest.approx(min(exact.values())) and last.months == min(exact, key=exact.__getitem__)
     assert (last.before, last.recent) == (Proportion(19, 900), Proportion(20, 300)) and last.found
+    assert last.level == pytest.approx(0.05 / 12 / 3)  # of a year's looks and three windows
     assert rises([(300, 6)]) == () and rises([(5, 1), (300, 6)]) == (), "no reference yet"
     assert not any(rise.found for rise in rises([(300, 6)] * 12)) and rises([(30, 0)] * 3)[-1].p == 1.0
 
