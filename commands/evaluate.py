@@ -47,12 +47,12 @@ from screening.evaluation.public_datasets import (
 )
 from screening.evaluation.recording import (
     DrawBook,
-    GrowingFile,
     Keep,
     NodeDraws,
     Price,
     Purse,
     draw_lines,
+    growing_file,
     read_draws,
     read_growing,
     record_draws,
@@ -145,9 +145,9 @@ def evaluate(
     else:
         book = asyncio.run(record_as_batch(database, data, settings))
     short = False
-    with GrowingFile(record, data.items, book) if record else nullcontext() as file:
+    with growing_file(record, data.items, book) if record else nullcontext() as keep:
         if asks:
-            short = asyncio.run(_record(data, conditions, book, settings, max_usd, file.keep if file else None))
+            short = asyncio.run(_record(data, conditions, book, settings, max_usd, keep))
     results, outcomes = run_book(data.items, conditions, book)
     table = ResultsTable(title=data.title, provenance=data.provenance, rows=results, subset_name=data.subset)
     if out is not None:

@@ -6,10 +6,11 @@ recorded each answer is appended as it comes, with its number (``at``); at the e
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
-from typing import Literal, Self, TextIO
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -312,38 +313,27 @@ def _line(identity: str, node: str, drawn: NodeDraws, at: int | None = None) -> 
     return line.model_dump_json(exclude={"at"} if at is None else None) + "\n"
 
 
-@dataclass(slots=True)
-class GrowingFile:
-    """A file that every answer is appended to, and that is written anew when all are there. A process that is killed
-    leaves what it was answered, and at most half a last line, which `read_growing` passes over.
+@contextmanager
+def growing_file(path: Path, items: Sequence[Item], book: DrawBook) -> Iterator[Keep]:
+    """Appends every answer it is told to a file, before anything else happens, and writes it anew when all are there. A
+    process that is killed leaves what it was answered, and at most half a last line, which `read_growing` passes over.
     """
 
-    path: Path
-    items: Sequence[Item]
-    book: DrawBook
-    _file: TextIO | None = field(default=None, init=False)
+    def rewrite() -> None:
+        beside = path.with_name(f"{path.name}.new")  # the file is never without the whole book
+        beside.write_text("".join(draw_lines(book, items)), encoding="utf-8")
+        beside.replace(path)
 
-    def __enter__(self) -> Self:
-        self.rewrite()
-        self._file = self.path.open("a", encoding="utf-8")
-        return self
+    def keep(case: int, node: str, number: int, answer: NodeDraws) -> None:
+        file.write(_line(items[case].id, node, answer, number))
+        file.flush()
 
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-        self.rewrite()
-
-    def keep(self, case: int, node: str, number: int, answer: NodeDraws) -> None:
-        """Append one answer: it is in the file before anything else happens."""
-        if self._file is not None:
-            self._file.write(_line(self.items[case].id, node, answer, number))
-            self._file.flush()
-
-    def rewrite(self) -> None:
-        """The whole book in the place of the file, which is never without it."""
-        beside = self.path.with_name(f"{self.path.name}.new")
-        beside.write_text("".join(draw_lines(self.book, self.items)), encoding="utf-8")
-        beside.replace(self.path)
+    rewrite()
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            yield keep
+    finally:
+        rewrite()
 
 
 def read_growing(path: Path, items: Sequence[Item]) -> DrawBook:

@@ -20,11 +20,11 @@ from screening.evaluation.metrics import evaluate, outcome_codes, reference_code
 from screening.evaluation.paired import compare_all_codes, compare_codes
 from screening.evaluation.recording import (
     DrawBook,
-    GrowingFile,
     Item,
     Purse,
     draw_lines,
     find_unsettled,
+    growing_file,
     read_draws,
     read_growing,
     record_draws,
@@ -174,8 +174,8 @@ def test_no_paid_answer_is_lost_or_asked_for_twice_wherever_it_breaks_off(answer
     items, live = items_of([NEARLY_ALL_SAFE] * 3)
     path = tmp_path / "draws.jsonl"
     first = Breaking(live, answers)
-    with GrowingFile(path, items, DrawBook(3)) as file:
-        asyncio.run(record_draws(items, OURS, file.book, first, keep=file.keep, concurrency=1))
+    with growing_file(path, items, book := DrawBook(3)) as keep:
+        asyncio.run(record_draws(items, OURS, book, first, keep=keep, concurrency=1))
         as_killed = path.read_text()
     for cut in (as_killed, as_killed + '{"id": "text', path.read_text()):  # killed, killed while it wrote, ended
         path.write_text(cut)
