@@ -22,9 +22,7 @@ from jobs.process import begin, exit_without_database
 from pages.batches.progress import intake_runs
 from pages.review.routes import ROUTES as REVIEW_ROUTES
 from pages.site import health
-from pages.site.health import notifier
-from pages.ui import auth, context, downloads, http
-from pages.ui.shell import ENTRIES, say_fault
+from pages.ui import auth, context, downloads, http, shell
 
 PAGES = Path(__file__).parent / "pages"
 INDEX = Path(st.__file__).parent / "static" / "index.html"
@@ -46,7 +44,7 @@ async def run_beside_pages(_app: st.App) -> AsyncIterator[None]:
     and metrics, which run as long as the app.
     """
     await asyncio.to_thread(intake_runs)
-    notifications = await asyncio.to_thread(notifier)
+    notifications = await asyncio.to_thread(health.notifier)
     notifications.start()
     metrics = await asyncio.to_thread(health.serve_metrics)
     try:
@@ -60,7 +58,7 @@ async def run_beside_pages(_app: st.App) -> AsyncIterator[None]:
 app = st.App(
     PAGES / "shell.py",
     lifespan=run_beside_pages,
-    on_script_error=say_fault,
+    on_script_error=shell.say_fault,
     routes=[
         downloads.FILES_ROUTE,
         *REVIEW_ROUTES,
@@ -76,7 +74,7 @@ app = st.App(
             hsts_days=context.settings().hsts_days,
         ),
         Middleware(auth.Guard, sign_in=SIGN_IN),
-        Middleware(http.Addresses, pages=[entry.address or entry.file for entry in ENTRIES], sign_in=SIGN_IN),
+        Middleware(http.Addresses, pages=[entry.address or entry.file for entry in shell.ENTRIES], sign_in=SIGN_IN),
     ],
 )
 

@@ -4,10 +4,7 @@ import streamlit as st
 
 from jobs.reviews import measure_agreement
 from pages.research.figures import forest
-from pages.ui import context
-from pages.ui.context import REVIEW, compute
-from pages.ui.downloads import review_files, show_files
-from pages.ui.widgets import batch_titles, how_to_read
+from pages.ui import context, downloads, widgets
 from pages.ui.words import rate
 from screening.evaluation.agreement import Coefficient
 from screening.evaluation.metrics import Proportion
@@ -36,16 +33,18 @@ def interval(found: Coefficient) -> str:
 
 
 st.title("Agreement")
-how_to_read(
+widgets.how_to_read(
     "Blinded first reviews of closed cases. Reviewers are under pseudonyms, and nobody is ranked.",
     "- A review counts as the reviewer gave it before seeing the AI's result or another review.\n"
     "- Coefficients and pairs are of the first two reviews of randomly chosen cases (Settings, *Share randomly "
     "double-reviewed*). Cases reviewed twice for other reasons are left out: disagreement is higher there.\n"
     "- Intervals of coefficients: 95% jackknife, on one day. *Not yet* is not zero: the reason stands beside it.",
 )
-titles = batch_titles(list_batches(db, person, 200))
+titles = widgets.batch_titles(list_batches(db, person, 200))
 batch_id = st.selectbox("Batch", list(titles), index=None, placeholder="All", format_func=titles.__getitem__)
-found = compute(measure_agreement, person, key, batch_id, standing=revisions_now(db), cases=REVIEW * count_reviews(db))
+found = context.compute(
+    measure_agreement, person, key, batch_id, standing=revisions_now(db), cases=context.REVIEW * count_reviews(db)
+)
 if found.disputed:
     st.warning(
         f"{found.disputed:,} more randomly double-reviewed cases, on which reviewers disagree, wait for adjudication. "
@@ -116,5 +115,5 @@ st.table(
 st.caption("Where one reviewer closed a case alone, the final label is that reviewer's own last one.")
 if is_allowed(person, Action.EXPORT):
     with st.popover("Export", icon=":material/download:"):
-        show_files(review_files(batch_id))
+        downloads.show_files(downloads.review_files(batch_id))
         st.caption("Every blinded first review; `at_random` marks the cases that the coefficients are of.")

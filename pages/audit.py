@@ -7,9 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from jobs.audit_anchors import kept_anchors
-from pages.ui import context
-from pages.ui.auth import check_before
-from pages.ui.widgets import unique_labels
+from pages.ui import auth, context, widgets
 from pages.ui.words import time_column
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Action, require
@@ -40,7 +38,7 @@ def check() -> None:
         pressed = st.button("Verify log", type="primary", icon=":material/verified_user:")
         st.download_button(
             "Download checkpoint",
-            data=check_before(Action.VIEW_AUDIT, lambda: anchor(db).as_json().encode()),
+            data=auth.check_before(Action.VIEW_AUDIT, lambda: anchor(db).as_json().encode()),
             file_name="audit-checkpoint.json",
             mime="application/json",
             on_click="ignore",
@@ -90,7 +88,7 @@ st.caption("Who did what, and when. IDs and numbers only, never a text.")
 check()
 st.header("Events")
 people = {key: visible(name) for key, name in names(db, person).items()}
-people = unique_labels(people | {LOCAL_USER.id: LOCAL_USER.name, SYSTEM.id: SYSTEM.name})
+people = widgets.unique_labels(people | {LOCAL_USER.id: LOCAL_USER.name, SYSTEM.id: SYSTEM.name})
 with st.container(horizontal=True):
     who = st.selectbox("Person", list(people), index=None, placeholder="Anyone", format_func=people.__getitem__)
     action = st.selectbox("Action", kinds(db, person), index=None, placeholder="Any", format_func=in_words)

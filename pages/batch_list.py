@@ -7,22 +7,17 @@ from typing import Any
 import streamlit as st
 
 from jobs import uploads
-from pages.batches import progress
-from pages.batches.new_batch import check_file, sample_button, upload_file, upload_folder
+from pages.batches import new_batch, progress
 from pages.research.case_list import hide_switch
-from pages.ui import context
+from pages.ui import context, downloads, shell, widgets
 from pages.ui.auth import check_session, poll_session
-from pages.ui.downloads import batch_files
-from pages.ui.shell import FOLDER
-from pages.ui.widgets import case_link, list_key
 from pages.ui.words import literal, time_column
 from screening.review.policy import Action, is_allowed, require
 from screening.review.triage import Priority, Reach
 from screening.words import count_of
-from storage.batches import batches
+from storage.batches import batches, overnight
 from storage.batches.batch_state import ACTIVE, ENDED, BatchState, Caps, UnknownBatch
 from storage.batches.batches import BatchSummary
-from storage.batches.overnight import is_overnight, overnight_progress
 from storage.review.queue import counts
 from storage.review.worklist import acknowledge, worklist
 
@@ -61,8 +56,8 @@ def live(batch_id: str, *shown: object) -> None:
         st.rerun(scope="app")
     linked = is_allowed(person, Action.VIEW_RESULTS)
     progress.show_progress(batch_id, found, held=progress.find_hold(db, context.now()), linked=linked)
-    if is_overnight(db, batch_id):
-        st.caption(progress.overnight_words(overnight_progress(db, batch_id), found.state))
+    if overnight.is_overnight(db, batch_id):
+        st.caption(progress.overnight_words(overnight.overnight_progress(db, batch_id), found.state))
 
 
 def controls(one: BatchSummary) -> None:
@@ -115,7 +110,7 @@ def show(one: BatchSummary) -> None:
     worklist_panel(one)
     if is_allowed(person, Action.VIEW_RESULTS):
         hide_switch(db, person)
-    batch_files(person, one)
+    downloads.batch_files(person, one)
 
 
 def review_card(one: BatchSummary) -> None:
@@ -133,7 +128,7 @@ def review_card(one: BatchSummary) -> None:
     st.caption(f"{words}. Quality checks are among them; which ones is not shown.")
     with st.container(key="main_door"):
         st.page_link(
-            FOLDER / "inbox.py", label="Start reviewing", icon=":material/inbox:", query_params={"batch": one.id}
+            shell.FOLDER / "inbox.py", label="Start reviewing", icon=":material/inbox:", query_params={"batch": one.id}
         )
 
 
@@ -175,12 +170,12 @@ def sign_off(rows: Sequence[Any]) -> None:
         hide_index=True,
         on_select="rerun",
         selection_mode="multi-row",
-        key=list_key("worklist", [row.case_id for row in rows]),
+        key=widgets.list_key("worklist", [row.case_id for row in rows]),
         column_config={"Labeled": time_column("Labeled")},
     )["selection"]
     picked = [rows[at].case_id for at in selection["rows"]]
     if len(picked) == 1:
-        case_link(picked[0])
+        widgets.case_link(picked[0])
     if st.button(f"Sign off {len(picked):,}", disabled=not picked, type="primary", key="acknowledge"):
         count = acknowledge(db, context.actor_now(), picked)
         st.session_state["worklist_said"] = f"{count:,} signed off."
@@ -190,8 +185,8 @@ def sign_off(rows: Sequence[Any]) -> None:
 def everything() -> None:
     st.title("File uploads")
     if is_allowed(person, Action.CREATE_BATCH):
-        upload_file()
-        sample_button()
+        new_batch.upload_file()
+        new_batch.sample_button()
     st.header("All uploads")
     page = st.session_state.get("batches_page", 1)
     found = batches.list_batches(db, person, limit=PAGE + 1, offset=PAGE * (page - 1), now=context.now())
@@ -219,7 +214,7 @@ def choose_batch(key: str, shown: Sequence[str]) -> None:
         st.query_params["batch"] = shown[rows[0]]
 
 
-folder = upload_folder()
+folder = new_batch.upload_folder()
 if "batch" in st.query_params:
     if (one := current()) is None:
         st.error("There is no such upload.", icon=":material/search_off:")
@@ -228,6 +223,6 @@ if "batch" in st.query_params:
         show(one)
 elif (upload := uploads.find(folder, st.query_params.get("upload", ""), person.id)) is not None:
     require(person, Action.CREATE_BATCH)
-    check_file(upload)
+    new_batch.check_file(upload)
 else:
     everything()

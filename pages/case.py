@@ -7,11 +7,8 @@ import streamlit as st
 from pages.research.case_list import hide_switch, send_panel
 from pages.review.evidence_view import engine_label, evidence_html, flag_sentence, outcome_sentence, trail_html
 from pages.review.inbox_words import FOR_WORDS, HOW_CERTAIN, HOW_WORDS, LABEL_WORDS, PRIORITY_WORDS, why_words
-from pages.ui import context
-from pages.ui.context import remember_refusal
+from pages.ui import context, shell, widgets
 from pages.ui.html import FlaggedPhrase, flagged_phrases, macros, texts_html, where_html
-from pages.ui.shell import FOLDER
-from pages.ui.widgets import case_of, forget_typed, keep_typed
 from pages.ui.words import DELTA_MEANING, error_words, local_time, sentence
 from screening.review.actors import pseudonym
 from screening.review.policy import Action, Forbidden, is_allowed, require
@@ -167,7 +164,7 @@ def decide(case_id: str, given: Sequence[Review], made: Sequence[Adjudication], 
             except (ReasonNeeded, StaleVersion, NotAvailable) as refused:
                 alert.error(sentence(refused), icon=":material/edit_note:")
                 return
-            forget_typed(why)
+            widgets.forget_typed(why)
             del st.session_state[SEEN]
             st.rerun()
 
@@ -260,7 +257,7 @@ def waits(case_id: str) -> None:
     """The page while the case is in review and its outcome hidden: nothing of it is shown yet."""
     st.info("In review. Its history is shown once you have reviewed it yourself.", icon=":material/lock:")
     if is_allowed(person, Action.CLAIM_NAMED, person.id):
-        st.page_link(FOLDER / "inbox.py", label="Review this case", query_params={"case": case_id})
+        st.page_link(shell.FOLDER / "inbox.py", label="Review this case", query_params={"case": case_id})
 
 
 def not_theirs() -> None:
@@ -269,7 +266,7 @@ def not_theirs() -> None:
         "This case is not assigned to you. Its history is shown to those who have reviewed it.", icon=":material/lock:"
     )
     if is_allowed(person, Action.CLAIM_NEXT):
-        st.page_link(FOLDER / "inbox.py", label="To the inbox")
+        st.page_link(shell.FOLDER / "inbox.py", label="To the inbox")
 
 
 def case(case_id: str) -> None:
@@ -282,7 +279,7 @@ def case(case_id: str) -> None:
         blind(case_id)
         return
     except Forbidden as refused:
-        remember_refusal(refused, case_id)
+        context.remember_refusal(refused, case_id)
         not_theirs()
         return
     except KeyError:
@@ -303,8 +300,8 @@ def case(case_id: str) -> None:
 
 require(person, Action.VIEW_EVIDENCE, person.id)
 st.html('<div class="sl-title"><h1>Case</h1></div>')
-if (named := case_of(st.query_params.to_dict())) is not None:
+if (named := widgets.case_of(st.query_params.to_dict())) is not None:
     case(named)
 else:
     st.info("No case selected.", icon=":material/article:")
-keep_typed(person)
+widgets.keep_typed(person)

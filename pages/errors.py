@@ -8,11 +8,7 @@ import streamlit as st
 from pandas.io.formats.style import Styler
 
 from pages.research.case_list import case_list, filters
-from pages.ui import context
-from pages.ui.context import compute
-from pages.ui.downloads import corrected_label_files, show_export
-from pages.ui.html import Link, links_html
-from pages.ui.widgets import choose_batch, provenance, results_address, unique_labels
+from pages.ui import context, downloads, html, widgets
 from screening.evaluation.metrics import Metrics, Proportion
 from screening.evaluation.tables import rate_text
 from screening.labels import Label, Outcome
@@ -118,16 +114,16 @@ def show_metrics(batch_id: str, both: Confusions, group: str | None) -> None:
             ("false negatives", "safe", "unsafe", found.fnr, "unsafe"),
             ("false positives", "unsafe", "safe", found.fpr, "person"),
         ):
-            address = results_address(batch_id, outcome=outcome, reference=reference, **shared)
-            links.append(Link(words + by, address if rate.numerator else None, f"{rate.numerator:,}", color))
+            address = widgets.results_address(batch_id, outcome=outcome, reference=reference, **shared)
+            links.append(html.Link(words + by, address if rate.numerator else None, f"{rate.numerator:,}", color))
     st.table(list(table.values()), hide_index=True)
-    st.html(links_html(links))
+    st.html(html.links_html(links))
     st.caption("95% Wilson intervals.")
 
 
 def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[str, str] | None:
     texts = batch.progress.accepted
-    both = compute(confusions, person, batch.id, group, standing=batch_now(db, person, batch.id), cases=texts)
+    both = context.compute(confusions, person, batch.id, group, standing=batch_now(db, person, batch.id), cases=texts)
     original, final = sum(both.original.values()), sum(both.adjudicated.values())
     if not (original if labels == "original" else final):
         with_one = count_of(final, "text has a final label", "texts have a final label")
@@ -147,7 +143,7 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
             f"Left out, without a label safe or unsafe: {texts - original:,} of {texts:,} by original labels, "
             f"{texts - final:,} by final labels."
         )
-    st.text(f"Original labels: {provenance(batch.intake)}. Final labels: the reviewers' where there are any.")
+    st.text(f"Original labels: {widgets.provenance(batch.intake)}. Final labels: the reviewers' where there are any.")
     st.caption("Metrics compare with these labels.")
     if group is not None:
         st.caption(
@@ -157,7 +153,7 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
 
 
 st.title("Misclassified")
-batch = choose_batch(db, person, "errors")
+batch = widgets.choose_batch(db, person, "errors")
 if batch is None:
     st.info("No file uploaded yet. Upload a labeled file under Screen > File uploads.", icon=":material/upload_file:")
     st.stop()
@@ -166,14 +162,14 @@ with left:
     with st.container(horizontal=True):
         labels = st.selectbox("Measured against", list(LABELS), format_func=lambda one: f"{LABELS[one]}s", key="labels")
         group = None
-        if names := unique_labels({name: visible(name) for name in groups(db, person, batch.id)}):
+        if names := widgets.unique_labels({name: visible(name) for name in groups(db, person, batch.id)}):
             group = st.selectbox(
                 "Group", list(names), index=None, placeholder="All", format_func=names.__getitem__, key="group"
             )
     cell = overview(batch, labels, group)
     if is_allowed(person, Action.EXPORT):
-        show_export(
-            partial(corrected_label_files, batch.id),
+        downloads.show_export(
+            partial(downloads.corrected_label_files, batch.id),
             "corrected",
             "The corrected data set: original label and where it is from, every review under a pseudonym, the final "
             "label, and what the AI said.",

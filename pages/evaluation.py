@@ -6,10 +6,7 @@ import streamlit as st
 
 from jobs.evaluating import Ask, Evaluated, ask_of, draw_file, evaluate_batch
 from pages.research import evaluation_view as view
-from pages.ui import context
-from pages.ui.auth import check_before
-from pages.ui.context import compute
-from pages.ui.widgets import choose_batch, provenance, show_open
+from pages.ui import auth, context, widgets
 from screening.evaluation.experiments import Measured
 from screening.review.policy import Action, require
 from screening.words import count_of
@@ -24,7 +21,7 @@ require(person, Action.VIEW_RESULTS)
 
 
 def _notes(found: Evaluated, batch: BatchSummary) -> None:
-    source = provenance(found.intake)  # words from outside: as text, never as markup
+    source = widgets.provenance(found.intake)  # words from outside: as text, never as markup
     st.text(
         f"{found.labelled:,} of {count_of(found.cases, 'text has', 'texts have')} an original label. From: {source}."
     )
@@ -51,20 +48,20 @@ def _show_unsettled(ask: Ask, results: tuple[Measured, ...]) -> None:
         "takes before it begins (`--max-usd` sets a limit)."
     )
     st.code("python -m screening evaluate FILE --format csv --draws draws.jsonl --record all.jsonl", language="sh")
-    data = check_before(Action.VIEW_RESULTS, lambda: draw_file(db, ask))
+    data = auth.check_before(Action.VIEW_RESULTS, lambda: draw_file(db, ask))
     st.download_button("Recorded responses", data=data, file_name="draws.jsonl", on_click="ignore")
 
 
 st.title("Evaluation")
 left, right = st.columns([3, 1])
 with left:
-    chosen = choose_batch(db, person, "evaluation")
+    chosen = widgets.choose_batch(db, person, "evaluation")
 if chosen is None:
     st.info("No batch yet. Upload a file with reference labels under Screen > File uploads; the sample data is one.")
     st.stop()
 labels = right.selectbox("Measured against", list(LABELS), format_func=LABELS.__getitem__, key="evaluation_labels")
 ask = ask_of(db, person, chosen.id)
-found = compute(evaluate_batch, ask, cases=ask.standing.accepted)
+found = context.compute(evaluate_batch, ask, cases=ask.standing.accepted)
 if not found.labelled:
     st.info("This batch has no original labels, so there is nothing to compare with.")
     st.stop()
@@ -81,4 +78,4 @@ parts: Mapping[str, Callable[[], None]] = {
     "What if": lambda: view.show_what_if(ask, found),
     "Cases": lambda: view.show_cases(db, ask, found),
 }
-show_open("evaluation_tab", parts)
+widgets.show_open("evaluation_tab", parts)

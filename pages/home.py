@@ -9,15 +9,13 @@ from pages.batches.progress import batch_line, find_hold
 from pages.research.reports import Figure, agreement_figure, first_look_figure, is_awaited, missed_figure
 from pages.review.inbox_words import PRIORITY_WORDS, late_words, number_words, read_words
 from pages.site.health import agents_words, status_lines
-from pages.ui import context
-from pages.ui.auth import poll_session
+from pages.ui import auth, context
 from pages.ui.shell import FOLDER
 from pages.ui.words import duration, last_midnight, literal
 from screening.review.policy import Action, is_allowed
 from screening.review.triage import Priority
 from storage.batches.batches import list_batches
-from storage.review.queue import counts, first_due_by_priority
-from storage.review.reports import count_cases_read
+from storage.review import queue, reports
 from storage.site.recipients import told_of_urgent
 
 POLL_S, CLAIMS_S = 5.0, 30.0
@@ -29,7 +27,7 @@ db, person = context.database(), context.actor()
 
 def review_door() -> None:
     st.header("Cases to review")
-    st.fragment(poll_session(urgent), run_every=POLL_S)()
+    st.fragment(auth.poll_session(urgent), run_every=POLL_S)()
     with st.container(key="main_door"):
         st.page_link(FOLDER / "inbox.py", label="Open the queue", icon=":material/inbox:")
 
@@ -37,7 +35,7 @@ def review_door() -> None:
 def urgent() -> None:
     """How many are open by priority, and what is overdue; updates by itself."""
     now = context.now()
-    found, due = counts(db, person.at(now)), first_due_by_priority(db, person)
+    found, due = queue.counts(db, person.at(now)), queue.first_due_by_priority(db, person)
     if not found.open:
         st.write("No cases to review.")
     else:
@@ -52,7 +50,7 @@ def urgent() -> None:
             elif first is not None:
                 place.caption(f"first due in {duration(first - now, least=60)}")
     if is_allowed(person, Action.CLAIM_NEXT):
-        st.caption(f"{read_words(count_cases_read(db, person, last_midnight(now)))}.")
+        st.caption(f"{read_words(reports.count_cases_read(db, person, last_midnight(now)))}.")
 
 
 def nobody_told() -> None:
@@ -123,7 +121,7 @@ def claims(told: list[Figure]) -> None:
         if awaited and not is_awaited(now):
             st.rerun()
 
-    st.fragment(poll_session(look), run_every=POLL_S if awaited else CLAIMS_S)()
+    st.fragment(auth.poll_session(look), run_every=POLL_S if awaited else CLAIMS_S)()
 
 
 def doors() -> list[Callable[[], None]]:
@@ -144,7 +142,7 @@ st.markdown(
     "misses."
 )
 if is_allowed(person, Action.VIEW_COUNTS):
-    st.fragment(poll_session(nobody_told), run_every=CLAIMS_S)()
+    st.fragment(auth.poll_session(nobody_told), run_every=CLAIMS_S)()
 if open_doors := doors():
     for number, (place, door) in enumerate(zip(st.columns([3, 2, 2][: len(open_doors)]), open_doors, strict=True)):
         with place, st.container(border=True, height="stretch", key="first_door" if number == 0 else f"door_{number}"):
@@ -152,6 +150,6 @@ if open_doors := doors():
 below = st.columns(2)
 if is_allowed(person, Action.VIEW_BATCHES):
     with below[0], st.container(border=True, height="stretch", key="door_status"):
-        st.fragment(poll_session(activity), run_every=POLL_S)()
+        st.fragment(auth.poll_session(activity), run_every=POLL_S)()
 with below[1], st.container(border=True, height="stretch", key="door_evidence"):
     claims(claims_told())

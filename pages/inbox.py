@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from pages.review.desk_view import fixed
+from pages.review import desk_view, routes
 from pages.review.inbox_words import (
     FOR_WORDS,
     HOW_CERTAIN,
@@ -20,22 +20,16 @@ from pages.review.inbox_words import (
     list_name,
     plain_name,
 )
-from pages.review.routes import offer, view_of
-from pages.ui import context
-from pages.ui.auth import KEPT, taken_roles
-from pages.ui.html import macros, where_html
-from pages.ui.shell import FOLDER
-from pages.ui.widgets import forget_typed, keep_typed, mount
+from pages.ui import auth, context, html, shell, widgets
 from pages.ui.words import last_midnight, literal, local_time, sentence
 from screening.review.policy import Action, Forbidden, is_allowed
 from screening.text.display import visible
 from screening.words import count_of
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import find_batch
-from storage.review import follow_ups, reports
+from storage.review import follow_ups, reports, reviews
 from storage.review.follow_ups import How, NoteMissing, NotOpen, Open
 from storage.review.inbox import REVIEWERS
-from storage.review.reviews import MyReview, my_reviews
 from storage.site.accounts import colleagues
 
 WIDTHS = (0.25, 0.75)
@@ -49,7 +43,7 @@ UNFOLDED = "follow_ups_unfolded"
 
 def batch_filter() -> None:
     """Said above the list where it is of one upload alone, with the way to all."""
-    if (batch := view_of(st.query_params.to_dict()).batch) is None:
+    if (batch := routes.view_of(st.query_params.to_dict()).batch) is None:
         return
     try:
         name = find_batch(db, person, batch).name
@@ -70,14 +64,14 @@ def exposure_words() -> str:
 
 def my_reviews_html() -> str:
     shown = []
-    for each in my_reviews(db, person, limit=20):
+    for each in reviews.my_reviews(db, person, limit=20):
         certainty = f"{LABEL_WORDS[each.label].lower()}, {HOW_CERTAIN[each.certainty]}"
         words = " · ".join((local_time(each.at), certainty, what_became_of(each)))
         shown.append((each.case_id, list_name(each.external_id, each.case_id), words))
-    return str(macros("trail").mine(shown))
+    return str(html.macros("trail").mine(shown))
 
 
-def what_became_of(review: MyReview) -> str:
+def what_became_of(review: reviews.MyReview) -> str:
     if review.waits_for is not None:
         return "awaiting a senior" if review.waits_for == "third" else "awaiting second review"
     if review.accepted is None:
@@ -160,7 +154,7 @@ def show_follow_up(one: Any, people: Mapping[str, str]) -> None:
     with st.container(border=True, key=f"follow_up_{one.id}"):
         plain = plain_name(one.external_id, one.case_id)
         words = FOR_WORDS[one.disposition], plain.replace("_", "\\_"), due_words(one.due_at, by.now)
-        st.page_link(FOLDER / "case.py", label=" · ".join(words), query_params={"case": one.case_id})
+        st.page_link(shell.FOLDER / "case.py", label=" · ".join(words), query_params={"case": one.case_id})
         if (name := list_name(one.external_id, one.case_id)) != plain:  # as the desk and the list call it
             st.text(name)
         seen_to_by = "you" if one.who == by.id else visible(one.who_name)
@@ -168,7 +162,7 @@ def show_follow_up(one: Any, people: Mapping[str, str]) -> None:
         if one.note:
             st.text(visible(f"Noted before: {one.note}"))
         if one.where_to_act:
-            st.html(where_html(one.where_to_act))
+            st.html(html.where_html(one.where_to_act))
         field = f"follow_up_note_{one.id}"
         note = st.text_input("Note", key=field, max_chars=1_000)
         with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -193,7 +187,7 @@ def end_follow_up(act: Callable[[], object], said: str, field: str) -> None:
     except (NoteMissing, NotOpen) as refused:
         st.error(sentence(refused))
         return
-    forget_typed(field)
+    widgets.forget_typed(field)
     st.session_state["follow_up_said"] = said
     st.rerun()
 
@@ -204,7 +198,7 @@ with st.container(key="inbox"):
     left, right = st.columns(WIDTHS, gap="medium")
     with left:
         batch_filter()
-        mount("queue", {"keys": KEYS, "may": MAY_READ, **offer(db, person)}, "queue")
+        widgets.mount("queue", {"keys": KEYS, "may": MAY_READ, **routes.offer(db, person)}, "queue")
         if MAY_READ:
             with st.container(key="left_foot", gap="xxsmall"):
                 st.caption(exposure_words())
@@ -215,9 +209,11 @@ with st.container(key="inbox"):
                     own_switches()
     with right:
         if MAY_READ:
-            mount("desk", {"keys": KEYS, **fixed(person, site)}, "desk")
+            widgets.mount("desk", {"keys": KEYS, **desk_view.fixed(person, site)}, "desk")
         else:
-            if taken_roles() & REVIEWERS:
-                st.info(f"Your reviewer role was removed: a case that was open here has gone back to the queue. {KEPT}")
+            if auth.taken_roles() & REVIEWERS:
+                st.info(
+                    f"Your reviewer role was removed: a case that was open here has gone back to the queue. {auth.KEPT}"
+                )
             st.info("You see the queue. Reviewing cases is for clinicians.")
-keep_typed(person, fields=fields)
+widgets.keep_typed(person, fields=fields)

@@ -8,12 +8,8 @@ import streamlit as st
 
 from jobs.evaluating import ask_of
 from jobs.label_noise import MOST_SHOWN, Ranked, choose_labels, count_corrected_labels, rank_labels
-from pages.research import case_list
-from pages.research.evaluation_view import show_corrected
-from pages.ui import context
-from pages.ui.context import compute
-from pages.ui.downloads import corrected_label_files, show_export
-from pages.ui.widgets import choose_batch, how_to_read, provenance, show_open
+from pages.research import case_list, evaluation_view
+from pages.ui import context, downloads, widgets
 from pages.ui.words import time_column
 from screening.evaluation.label_errors import Ranking
 from screening.review.policy import Action, is_allowed, require
@@ -41,8 +37,8 @@ require(person, Action.VIEW_RESULTS)
 def ranking() -> None:
     """The original labels, the most contradicted first, and the way to their review."""
     order = st.selectbox("Order by", list(WORDS), format_func=WORDS.__getitem__)
-    found = compute(rank_labels, ask, order)
-    how_to_read(
+    found = context.compute(rank_labels, ask, order)
+    widgets.how_to_read(
         "Ranked by how strongly the AI disagrees with the original label. The AI may be wrong; review before changing "
         f"labels. n = {count_of(found.labels, 'label')} with AI responses.",
         f"- Not listed: {found.in_review:,} in review already, and {count_of(found.left_out, 'case')} without a safe "
@@ -84,7 +80,7 @@ def send(found: Ranked, order: Ranking) -> None:
     )
     if pressed:
         seed = f"{ask.batch_id} {context.now().isoformat()}" if mixed else None
-        picked, chances = compute(choose_labels, ask, order, int(top), seed)
+        picked, chances = context.compute(choose_labels, ask, order, int(top), seed)
         sent = request_second_looks(
             db,
             person.at(context.now()),
@@ -98,13 +94,13 @@ def send(found: Ranked, order: Ranking) -> None:
 
 def corrected_data_set() -> None:
     versions = count_labels(db, person, ask.batch_id)
-    st.text(f"Original labels: {provenance(intake)}.")  # words from outside: as text
+    st.text(f"Original labels: {widgets.provenance(intake)}.")  # words from outside: as text
     if not versions:
         st.info("No text of this upload has been reviewed and closed yet: version 0 is the file as it came.")
     version = st.slider("Version", 0, versions, versions) if versions else 0
-    labelled, alone, cases = compute(count_corrected_labels, ask, version, cases=ask.standing.accepted)
+    labelled, alone, cases = context.compute(count_corrected_labels, ask, version, cases=ask.standing.accepted)
     if labelled:
-        show_corrected(db, ask)
+        evaluation_view.show_corrected(db, ask)
     kinds = {
         f"Final label {cases['reviewed'][0]:,}": cases["reviewed"][1],
         f"Label changed {cases['changed'][0]:,}, by one reviewer alone {alone:,}": cases["changed"][1],
@@ -115,8 +111,8 @@ def corrected_data_set() -> None:
         case_list.case_list(db, person, Cell(batch_id=ask.batch_id, ids=kinds[chosen]))
     if is_allowed(person, Action.EXPORT):
         as_of = version if version < versions else None
-        show_export(
-            partial(corrected_label_files, ask.batch_id, as_of=as_of),
+        downloads.show_export(
+            partial(downloads.corrected_label_files, ask.batch_id, as_of=as_of),
             "corrected",
             "Of the version chosen above. Each row: the original label, every review under a pseudonym, the final "
             "label and where it is from, and the model, prompts, pipeline and rule it was screened with.",
@@ -192,13 +188,13 @@ def entries_chosen(every: Sequence[Entry], *, all_fetched: bool) -> list[Entry]:
 
 
 st.title("Label errors")
-upload = choose_batch(db, person, "label_noise")
+upload = widgets.choose_batch(db, person, "label_noise")
 if upload is None:
     st.info("No file uploaded yet. Upload a labeled file under Screen > File uploads; the sample data is one.")
     st.stop()
 intake = upload.intake
 ask = ask_of(db, person, upload.id)
-show_open(
+widgets.show_open(
     "labels_tab",
     {
         "Possible label errors": ranking,

@@ -7,10 +7,7 @@ import streamlit as st
 from jobs.agents import Agents, reads_off
 from pages.batches import pipelines as editor
 from pages.research.comparing import comparison_panel, figures_of, title_of
-from pages.ui import context
-from pages.ui.auth import check_before
-from pages.ui.engine_view import diagram_html
-from pages.ui.widgets import known_models_or_refuse
+from pages.ui import auth, context, engine_view, widgets
 from pages.ui.words import PROBABILITIES_MEANING, literal, local_time, money, sentence
 from screening.models.canaries import Probed, probe
 from screening.pipeline.config import PipelineConfig, chain_bound, most_calls
@@ -67,17 +64,19 @@ def preview(draft: editor.Draft) -> PipelineConfig | None:
     pipeline, wrong = editor.judge_draft(draft)
     if pipeline is None:
         st.error(literal(wrong[:1].upper() + wrong[1:] + "."), icon=":material/block:")
-    if pipeline is None or not known_models_or_refuse(pipeline):
+    if pipeline is None or not widgets.known_models_or_refuse(pipeline):
         return None
     st.html(
-        diagram_html(pipeline, {one.name: f"{one.model or 'site'} · ≤ {one.rule.budget}" for one in pipeline.nodes})
+        engine_view.diagram_html(
+            pipeline, {one.name: f"{one.model or 'site'} · ≤ {one.rule.budget}" for one in pipeline.nodes}
+        )
     )
     facts(pipeline)
     changed = editor.differences(usual, pipeline)
     with st.expander(f"Difference to the active pipeline ({literal(usual.name)}): {count_of(len(changed), 'line')}"):
         st.code("\n".join(changed) or "None.", language="diff", wrap_lines=True)
     whole = show_prompts(pipeline)
-    made = check_before(Action.VIEW_SETTINGS, lambda: write_pipeline(pipeline))
+    made = auth.check_before(Action.VIEW_SETTINGS, lambda: write_pipeline(pipeline))
     st.download_button("Export TOML", made, f"{pipeline.name}.toml", on_click="ignore")
     return pipeline if whole else None
 
@@ -201,7 +200,7 @@ def may_be_activated(version: configurations.PipelineVersion, key: str) -> bool:
     """Whether its models are known to this day's settings and the probes say nothing against it; else the page says
     what does, with the button that asks them.
     """
-    if not known_models_or_refuse(version.pipeline):
+    if not widgets.known_models_or_refuse(version.pipeline):
         return False
     if settings.simulated:
         return True

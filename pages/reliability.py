@@ -8,12 +8,10 @@ import pandas as pd
 import streamlit as st
 
 from jobs.reviews import Kind, audit_counts, audit_ids, count_revisions
-from pages.research import claims
+from pages.research import claims, figures
 from pages.research.case_list import case_list
-from pages.research.figures import Series, curves
 from pages.research.reports import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, flow, report_html, tally
-from pages.ui import context
-from pages.ui.auth import check_before
+from pages.ui import auth, context
 from pages.ui.context import REVIEW, compute
 from pages.ui.widgets import how_to_read, show_open
 from pages.ui.words import NOT_YET, interval, literal, percent, plain_percent, rate, seen_from, zone_name
@@ -187,7 +185,7 @@ def sequence() -> None:
         st.info("No text labeled safe has been reviewed for the plan yet; the sequence starts with the first.")
         return
     last = found.looks[-1]
-    series = Series(
+    series = figures.Series(
         name="Unsafe among texts labeled safe",
         x=[look.observations for look in found.looks],
         y=[look.estimate for look in found.looks],
@@ -196,7 +194,7 @@ def sequence() -> None:
         mode="lines",
     )
     title, x = "Unsafe among texts labeled safe", "reviews of texts labeled safe"
-    figure = curves([series], title, x, "share unsafe", y_percent=True, y_range=(-0.02, 1.02))
+    figure = figures.curves([series], title, x, "share unsafe", y_percent=True, y_range=(-0.02, 1.02))
     st.plotly_chart(figure, key="sequence", alt="Confidence sequence of the share of unsafe among texts labeled safe")
     how_to_read(
         f"Now {percent(last.estimate)}, between {percent(last.low)} and {percent(last.high)} after "
@@ -366,7 +364,7 @@ show_open(
 )
 report.download_button(
     "Report to print (STARD)",
-    data=check_before(Action.VIEW_RESULTS, partial(printed, zone_name())),
+    data=auth.check_before(Action.VIEW_RESULTS, partial(printed, zone_name())),
     file_name=f"reliability-{version}.html",
     mime="text/html",
     on_click="ignore",

@@ -3,10 +3,7 @@
 import streamlit as st
 
 from pages.research.case_list import case_list, filters
-from pages.ui import context
-from pages.ui.downloads import batch_files
-from pages.ui.shell import FOLDER
-from pages.ui.widgets import choose_batch, result_links_html
+from pages.ui import context, downloads, shell, widgets
 from screening.review.policy import Action, is_allowed, require
 from storage.research.listed import Cell
 
@@ -14,12 +11,12 @@ db, person = context.database(), context.actor()
 require(person, Action.VIEW_BATCHES)
 
 st.title("Results")
-batch = choose_batch(db, person, "results")
+batch = widgets.choose_batch(db, person, "results")
 if batch is None:
     st.info("No file uploaded yet.", icon=":material/upload_file:")
     st.stop()
-st.html(result_links_html(batch.id, batch.progress, linked=is_allowed(person, Action.VIEW_RESULTS)))
+st.html(widgets.result_links_html(batch.id, batch.progress, linked=is_allowed(person, Action.VIEW_RESULTS)))
 case_list(db, person, filters(db, person, Cell(batch_id=batch.id)))
 with st.container(horizontal=True, vertical_alignment="center"):
-    batch_files(person, batch)
-    st.page_link(FOLDER / "batch_list.py", label="Upload progress", query_params={"batch": batch.id})
+    downloads.batch_files(person, batch)
+    st.page_link(shell.FOLDER / "batch_list.py", label="Upload progress", query_params={"batch": batch.id})

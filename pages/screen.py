@@ -8,13 +8,9 @@ from datetime import datetime
 import streamlit as st
 
 from jobs.intake import receiver
-from pages.batches.file_check import speakers_of
-from pages.batches.pipelines import choose, decide_or_refuse
-from pages.ui import context
-from pages.ui.auth import poll_session
-from pages.ui.context import remember_refusal
+from pages.batches import file_check, pipelines
+from pages.ui import auth, context, html
 from pages.ui.engine_view import evidence_sentence, live_html, node_views, way_html
-from pages.ui.html import flagged_phrases, macros, texts_html
 from pages.ui.words import (
     DELTA_MEANING,
     FLAG_WORDS,
@@ -38,10 +34,9 @@ from screening.review.policy import Action, Forbidden, is_allowed, require
 from screening.text.conversation import MOST_TURNS, Judged, Question
 from screening.text.display import visible
 from screening.text.flags import REFUSES_SAFE, SECOND_LOOK, STATED, Flag
-from storage.batches import batches, single_texts
+from storage.batches import batches, configurations, single_texts
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import NewBatch
-from storage.batches.configurations import active_version, save_configuration
 from storage.batches.single_texts import SingleText, UnknownText
 from storage.site.health import Fault, find_lasting, workers_silence
 
@@ -74,7 +69,7 @@ def find_text() -> SingleText | None:
     except UnknownText:
         del st.query_params["case"]
     except Forbidden as refused:
-        remember_refusal(refused, st.query_params.pop("case"))
+        context.remember_refusal(refused, st.query_params.pop("case"))
     return None
 
 
@@ -92,12 +87,12 @@ def text_form(running: bool) -> None:
             "Screen", type="primary", disabled=running, width="stretch", icon=":material/play_arrow:"
         )
         with st.expander("Advanced: pipeline, error bound, limits"):
-            chosen = choose(settings, active_version(db), "screen")
+            chosen = pipelines.choose(settings, configurations.active_version(db), "screen")
     if not handed_in or running:
         return
     if not typed[0].strip():
         st.error(MISSING[kind], icon=":material/edit:")
-    elif (pipeline := decide_or_refuse(chosen)) is not None:
+    elif (pipeline := pipelines.decide_or_refuse(chosen)) is not None:
         start(typed, pipeline)
 
 
@@ -124,7 +119,7 @@ def conversation_fields() -> Typed:
     asked = st.selectbox("Question", ((Question.TEXT,), (Question.REPLY,)), format_func=ASKED.__getitem__, key="asked")
     names = st.text_input("Speaker names", key="speakers", placeholder="Anna=user, Ben=assistant")
     reading = ConversationReading(
-        shape=Shape.TRANSCRIPT, judged=judged, questions=asked, speakers=speakers_of(names) or ()
+        shape=Shape.TRANSCRIPT, judged=judged, questions=asked, speakers=file_check.speakers_of(names) or ()
     )
     return pasted if file is None else file, "", reading
 
@@ -176,7 +171,7 @@ def submit(typed: Typed, pipeline: PipelineConfig, key: str, now: datetime) -> s
     new = NewBatch(
         name=NAME,
         kind="interactive",
-        configuration_version=save_configuration(db, context.configuration(pipeline), now),
+        configuration_version=configurations.save_configuration(db, context.configuration(pipeline), now),
         seed=settings.seed,
         audit_rate=settings.audit_rate,
         submission=key,
@@ -224,7 +219,7 @@ def show_text_now() -> None:
 
 def empty_html(pipeline: PipelineConfig) -> tuple[str, str, str]:
     """Status, what is spent and the agents, before anything is asked."""
-    cards, said = macros("cards"), ["Each AI agent is queried repeatedly until one answer clearly leads."]
+    cards, said = html.macros("cards"), ["Each AI agent is queried repeatedly until one answer clearly leads."]
     views = node_views(pipeline, {}, ended=False)
     return (
         cards.status("○ Ready", "quiet", said),
@@ -237,7 +232,7 @@ def view_html(single: SingleText, now: datetime) -> tuple[str, str, str]:
     """What is going on or came of it, in the largest words of the page; what is spent, which each second changes; and
     the agents as they stand, which their answers change. Where to find help is said unless it was labeled safe.
     """
-    cards, (title, color, sentences) = macros("cards"), status(single, now)
+    cards, (title, color, sentences) = html.macros("cards"), status(single, now)
     worried = single.outcome is not None and single.outcome is not Outcome.SAFE
     more = [f"Worried about someone? {context.site().help_text}"] if worried else []
     may_read = any(is_allowed(person, action) for action in (Action.CLAIM_NEXT, Action.BROWSE_QUEUE))
@@ -306,7 +301,7 @@ def outcome_sentences(single: SingleText) -> list[str]:
 def found_sentences(single: SingleText) -> list[str]:
     """What was found in the text and the reply; of what is stated, the phrase itself."""
     parts = (("text", single.text, single.thread), ("reply", single.reply or "", None))
-    stated = {part: flagged_phrases(words, thread) for part, words, thread in parts if single.flags[part] & STATED}
+    stated = {part: html.flagged_phrases(words, thread) for part, words, thread in parts if single.flags[part] & STATED}
     told = {part: found - STATED if stated.get(part) else found for part, found in single.flags.items()}
     weighty = [flag for flag in Flag if flag in REFUSES_SAFE | SECOND_LOOK]
     found = [f"{phrase.words}." for phrases in stated.values() for phrase in phrases]
@@ -331,7 +326,7 @@ with left:
         take_up(parked)
     if single is not None and (single.thread is not None or not st.session_state.get("raw")):
         words = "conversation" if single.thread else "text"
-        st.html(texts_html(single.text, single.thread, single.reply, label=f"The {words} that was screened"))
+        st.html(html.texts_html(single.text, single.thread, single.reply, label=f"The {words} that was screened"))
     st.caption("Your text is sent to the AI and stored in the database. Do not paste PHI unless your site allows it.")
 with right, st.container(key="live_text"):
-    st.fragment(poll_session(show_text_now), run_every=1.0 if running else None)()
+    st.fragment(auth.poll_session(show_text_now), run_every=1.0 if running else None)()

@@ -7,12 +7,9 @@ import streamlit as st
 
 from pages.research.claims import plan_sentences
 from pages.research.reports import card_html, card_markdown, card_sections
-from pages.site.integrations import notifications_panel, programs_panel
-from pages.site.model_panel import answer_panel, facts, notes, preflight_panel
+from pages.site import integrations, model_panel
 from pages.site.site_settings import Filled, settings_form, versions
-from pages.ui import context
-from pages.ui.shell import stop_panel
-from pages.ui.widgets import unique_labels
+from pages.ui import context, shell, widgets
 from pages.ui.words import literal, local_time, money, sentence, viewer_zone
 from screening.evaluation.audit import reviews_required
 from screening.review.actors import Role
@@ -39,12 +36,12 @@ configuration = context.configuration(context.usual_pipeline())
 
 
 def configuration_panel() -> None:
-    answer_panel(person)
+    model_panel.answer_panel(person)
     if not settings.simulated:
-        preflight_panel(db, person, configuration)
-    for note in notes(settings):
+        model_panel.preflight_panel(db, person, configuration)
+    for note in model_panel.notes(settings):
         st.info(note, icon=":material/info:")
-    st.table({name: literal(value) for name, value in facts(configuration, settings)})
+    st.table({name: literal(value) for name, value in model_panel.facts(configuration, settings)})
     st.caption(
         "Set in the environment or .env, read when the app and the background service start. "
         "Every screening keeps the configuration it "
@@ -139,12 +136,12 @@ def no_senior_words(found: Mapping[str, Account]) -> str:
 
 def account_titles(found: Mapping[str, Account]) -> dict[str, str]:
     """Names are told apart whatever the roles, so that nobody's words become another's when roles change."""
-    names = unique_labels({key: visible(account.display_name) for key, account in found.items()})
+    names = widgets.unique_labels({key: visible(account.display_name) for key, account in found.items()})
     standing = {
         key: f"{', '.join(sorted(account.roles)) or 'no role'}{'' if account.active else ' · switched off'}"
         for key, account in found.items()
     }
-    return unique_labels({key: f"{names[key]} · {standing[key]}" for key in found})
+    return widgets.unique_labels({key: f"{names[key]} · {standing[key]}" for key in found})
 
 
 def one_account(account: Account) -> None:
@@ -288,10 +285,10 @@ st.title("Settings")
 parts: dict[str, tuple[Action, Callable[[], None]]] = {
     "Current model": (Action.VIEW_SETTINGS, configuration_panel),
     "Site": (Action.VIEW_SETTINGS, site_panel),
-    "Notifications": (Action.CHANGE_SETTINGS, lambda: notifications_panel(db, person)),
-    "Pause AI": (Action.VIEW_SETTINGS, lambda: stop_panel(db, person, context.site())),
+    "Notifications": (Action.CHANGE_SETTINGS, lambda: integrations.notifications_panel(db, person)),
+    "Pause AI": (Action.VIEW_SETTINGS, lambda: shell.stop_panel(db, person, context.site())),
     "Accounts": (Action.MANAGE_ACCOUNTS, accounts_panel),
-    "API clients": (Action.MANAGE_ACCOUNTS, lambda: programs_panel(db, person)),
+    "API clients": (Action.MANAGE_ACCOUNTS, lambda: integrations.programs_panel(db, person)),
     "Erasure": (Action.ERASE, erasure_panel),
     "Model card": (Action.VIEW_SETTINGS, card_panel),
 }

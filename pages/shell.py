@@ -8,7 +8,6 @@ import streamlit as st
 from pages.batches.progress import intake_runs
 from pages.ui import context, shell
 from pages.ui.auth import Unidentified, current_actor, gate, poll_session, without_role
-from pages.ui.context import remember_refusal
 from pages.ui.words import literal, sentence
 from screening.review.policy import Forbidden
 from screening.review.triage import WHO_SEES_WHAT
@@ -67,6 +66,6 @@ with shell.run_again_while_away(notice, faults):
             try:
                 page.run()
             except Forbidden as refused:
-                remember_refusal(refused)
+                context.remember_refusal(refused)
                 words = refused.action.value.replace("_", " ")  # not the exception's: a name in them could be markup
                 st.error(f"Your role does not let you {words}.", icon=":material/block:")

@@ -5,8 +5,7 @@ from datetime import UTC, datetime, time, timedelta
 import streamlit as st
 
 from pages.research.figures import grouped_bars
-from pages.ui import context
-from pages.ui.widgets import how_to_read
+from pages.ui import context, widgets
 from pages.ui.words import duration, local_time, rate, viewer_zone
 from screening.review.policy import Action, require
 from storage.review.reports import Shift, shift
@@ -78,7 +77,7 @@ st.text(
     f"{found.follow_ups_overdue:,} overdue at the end of the period."
 )
 show_chart(found)
-how_to_read(
+widgets.how_to_read(
     "By priority, never by person.",
     "- *Opened*: of the cases that arrived in the period, those opened by its end. *Overdue*: opened after "
     "their target, or not at all when it passed. *Within target*: of the cases opened or past their target.\n"

@@ -14,9 +14,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from jobs.intake import receiver, told
-from pages.ui import context
-from pages.ui.auth import check_before
-from pages.ui.widgets import unique_labels
+from pages.ui import auth, context, widgets
 from pages.ui.words import literal
 from screening.datasets import mapping as reading
 from screening.datasets.mapping import ColumnMapping
@@ -41,7 +39,7 @@ Labels = Mapping[str, Label | None]
 
 def chosen_sheet(token: str, sheets: Sequence[str]) -> None:
     if len(sheets) > 1:
-        shown = unique_labels({one: visible(one) for one in sheets})
+        shown = widgets.unique_labels({one: visible(one) for one in sheets})
         st.selectbox("Sheet", sheets, format_func=shown.__getitem__, key=sheet_key(token))
 
 
@@ -70,7 +68,7 @@ def offer_mapping(mapping: reading.FileMapping) -> None:
     """The mapping as a file, for the command line and for the next file of this kind."""
     st.download_button(
         "Save column mapping",
-        check_before(
+        auth.check_before(
             Action.CREATE_BATCH, lambda: reading.mapping_json(mapping)
         ),  # a file held ready is gone after a rerun
         "mapping.json",
@@ -129,7 +127,7 @@ def confirm_columns(
 
 def _several(place: Any, name: str, columns: Sequence[str], first: Sequence[str], suffix: str) -> list[str]:
     label, said = reading.OPTIONS[name]
-    shown = unique_labels({one: visible(one) for one in columns})
+    shown = widgets.unique_labels({one: visible(one) for one in columns})
     before, key = [one for one in first if one in columns], f"column_{name}{suffix}"
     found: list[str] = place.multiselect(label, columns, before, shown.__getitem__, key=key, help=said)
     return found
@@ -138,7 +136,7 @@ def _several(place: Any, name: str, columns: Sequence[str], first: Sequence[str]
 def _one(
     place: DeltaGenerator, name: str, columns: Sequence[str], first: str | None, suffix: str, nothing: str = NOT_USED
 ) -> str | None:
-    shown = unique_labels({one: visible(one) for one in (nothing, *columns)})
+    shown = widgets.unique_labels({one: visible(one) for one in (nothing, *columns)})
     found: str = _choice(place, name, shown, first, f"column_{name}{suffix}")
     return None if found == nothing else found
 

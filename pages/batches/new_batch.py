@@ -12,6 +12,7 @@ from jobs import uploads
 from jobs.agents import Agents, overnight_obstacle, reads_off
 from jobs.intake import BatchRequest, open_batch, receiver
 from jobs.uploads import Upload, uploaded_table
+from pages.batches import pipelines, progress
 from pages.batches.file_check import (
     REASON_WORDS,
     Check,
@@ -27,11 +28,8 @@ from pages.batches.file_check import (
     read_mapped,
     sheet_key,
 )
-from pages.batches.pipelines import choose, decide_or_refuse, show_guarantees
-from pages.batches.progress import intake_runs
-from pages.ui import context
+from pages.ui import context, widgets
 from pages.ui.downloads import CSV, StreamedFile, show_files
-from pages.ui.widgets import choose_caps
 from pages.ui.words import NOT_PRIVATE, duration, literal, money
 from screening.datasets.export import rejected_csv
 from screening.datasets.mapping import ColumnMapping, FileMapping, rivals
@@ -230,16 +228,16 @@ def start_card(upload: Upload, table: Table, found: Check) -> None:
     with st.container(border=True, key="start_card"):
         policy, price, button = st.container(), st.container(gap="small"), st.container(gap="small")
         with st.expander("Advanced: pipeline, error bound, limits"):
-            chosen = choose(context.settings(), own, "batch")
-            caps = choose_caps("")
+            chosen = pipelines.choose(context.settings(), own, "batch")
+            caps = widgets.choose_caps("")
             guarantees = st.container()
         with button:
-            pipeline = decide_or_refuse(chosen) if found.accepted else None
+            pipeline = pipelines.decide_or_refuse(chosen) if found.accepted else None
             if pipeline is None:
                 leave(upload)
                 return
         with guarantees:
-            show_guarantees(pipeline)
+            pipelines.show_guarantees(pipeline)
         earlier = list_batches(context.database(), context.actor(), limit=20)
         version = context.configuration(pipeline).version
         with policy:
@@ -344,7 +342,7 @@ def start(upload: Upload, request: BatchRequest, table: Table) -> None:
         st.query_params.clear()
         st.rerun()
     same = source == replace(upload, batch_id=source.batch_id)  # not begun in another window, and read otherwise
-    intake_runs().start(source, table if same else None)
+    progress.intake_runs().start(source, table if same else None)
     show_batch_of(source)
 
 

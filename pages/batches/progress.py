@@ -9,10 +9,8 @@ import streamlit as st
 from jobs.intake import NOBODY
 from jobs.process import system_clock
 from jobs.uploads import BY_PEOPLE, IntakeRuns, Upload
-from pages.ui import context
+from pages.ui import context, engine_view, widgets
 from pages.ui.context import compute, compute_again, singleton
-from pages.ui.engine_view import NO_DECISION, Way, diagram_html
-from pages.ui.widgets import result_links_html, results_address
 from pages.ui.words import STATE_WORDS, duration, error_words, literal, money
 from screening.datasets.sources import FileRefused
 from screening.labels import OUTCOMES, Label
@@ -30,7 +28,6 @@ from storage.batches.results import Ways, batch_overview
 from storage.database import Database
 from storage.research.standing import batch_now
 from storage.site import health
-from storage.site.health import worker_lives
 
 
 @singleton
@@ -65,7 +62,7 @@ def show_progress(batch_id: str, found: Progress, *, held: str | None = None, li
     why = f" {literal(error_words(found.why))}" if found.why else ""
     st.markdown(f":{color}-badge[{literal(words)}]{why}")
     st.progress((found.accepted - found.pending) / max(1, found.accepted))
-    st.html(result_links_html(batch_id, found, linked=linked))
+    st.html(widgets.result_links_html(batch_id, found, linked=linked))
     if found.failed:
         again = "" if found.state in ENDED else ", to be retried"
         st.caption(f"{found.failed:,} of those {'not screened' if found.state in ENDED else 'pending'} failed{again}.")
@@ -80,7 +77,7 @@ def show_progress(batch_id: str, found: Progress, *, held: str | None = None, li
 
 def find_hold(db: Database, now: datetime) -> str | None:
     """What keeps every batch of the site from going on at this moment, in words."""
-    if not worker_lives(db, now):
+    if not health.worker_lives(db, now):
         return "Screening is down: no background service is running"
     fault = health.find_lasting(db, health.Fault.MODEL)
     return None if fault is None else error_words(fault.cause or NO_LABEL).capitalize()
@@ -232,16 +229,16 @@ def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
 def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str, *, linked: bool) -> str:
     """The drawing with its counts, ``linked`` to their cases."""
     asked = {node.name: count_of(found.asked.get(node.name, 0), "text") for node in pipeline.nodes}
-    ways: dict[Way, tuple[int, str | None]] = {}
+    ways: dict[engine_view.Way, tuple[int, str | None]] = {}
     for node in pipeline.nodes:
         for label in (*Label, None):
             target = node.target(label)
             count = found.taken.get((node.name, label), 0)
-            said = label.value if label else NO_DECISION
+            said = label.value if label else engine_view.NO_DECISION
             ended = {"node": node.name, "outcome": target}
             where = ended if target in OUTCOMES else {"way": f"{node.name}:{said}"}
-            ways[node.name, said] = (count, results_address(batch_id, **where) if linked else None)
-    return diagram_html(pipeline, asked, ways)
+            ways[node.name, said] = (count, widgets.results_address(batch_id, **where) if linked else None)
+    return engine_view.diagram_html(pipeline, asked, ways)
 
 
 def cost_panel(one: BatchSummary, pipeline: PipelineConfig, costs: Sequence[Any], calls: int) -> None:

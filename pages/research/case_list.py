@@ -12,12 +12,7 @@ from typing import Any, Literal
 import pandas as pd
 import streamlit as st
 
-from pages.ui import context
-from pages.ui.context import compute, remember_refusal
-from pages.ui.engine_view import NO_DECISION
-from pages.ui.html import texts_html
-from pages.ui.shell import FOLDER
-from pages.ui.widgets import case_link, unique_labels
+from pages.ui import context, engine_view, html, shell, widgets
 from pages.ui.words import OUTCOME_WORDS, REASON_WORDS, literal, local_time, sentence
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Reason
@@ -28,11 +23,9 @@ from screening.words import count_of
 from storage.batches.counts import IN_REVIEW, PENDING
 from storage.batches.results import Result
 from storage.database import Database
-from storage.research import cells
+from storage.research import cells, standing
 from storage.research.listed import Cell, Sort
-from storage.research.standing import batch_now
-from storage.review.claims import NotAvailable, claim
-from storage.review.evidence import CaseText, reveal_text
+from storage.review import claims, evidence
 from storage.review.worklist import MOST, SecondLooks, request_second_looks
 from storage.visibility import choose_hiding, hides_in_review, is_erased_now
 
@@ -102,7 +95,9 @@ def _options(db: Database, person: Actor, base: Cell) -> Mapping[str, Mapping[st
     of_groups = {one: visible(one) for one in cells.groups(db, person, base.batch_id)}
     if not is_allowed(person, Action.VIEW_RESULTS):  # nothing by which a list would tell of outcomes or labels
         return {"group": of_groups, "sort": {one: SORTS[one] for one in ("group", "id")}}
-    shown = compute(cells.shown_kinds, person, base.batch_id, standing=batch_now(db, person, base.batch_id), cases=0)
+    shown = context.compute(
+        cells.shown_kinds, person, base.batch_id, standing=standing.batch_now(db, person, base.batch_id), cases=0
+    )
     found = cells.cell_choices(db, person, base, shown)
     options: dict[str, Mapping[str, str]] = {
         "outcome": {one: outcome_words(one) for one in (*map(str, Outcome), IN_REVIEW, PENDING)},
@@ -148,9 +143,9 @@ def way_of(given: str) -> tuple[str, Label | None] | None:
     (None, None, None)
     """
     node, _, said = given.partition(":")
-    if not node or said not in (*Label, NO_DECISION):
+    if not node or said not in (*Label, engine_view.NO_DECISION):
         return None
-    return node, None if said == NO_DECISION else Label(said)
+    return node, None if said == engine_view.NO_DECISION else Label(said)
 
 
 def _way_in_address() -> dict[str, str]:
@@ -159,11 +154,11 @@ def _way_in_address() -> dict[str, str]:
     if (found := way_of(given)) is None:
         return {}
     node, label = found
-    return {given: f"{visible(node).title()}: {label or NO_DECISION}", ANY: "Any"}
+    return {given: f"{visible(node).title()}: {label or engine_view.NO_DECISION}", ANY: "Any"}
 
 
 def _choice(name: str, values: Mapping[str, str]) -> str | None:
-    shown = unique_labels(values)
+    shown = widgets.unique_labels(values)
     before = st.query_params.get(name)
     return st.selectbox(
         WORDS[name],
@@ -368,25 +363,25 @@ def _steps(ids: Sequence[str], case: Result) -> None:
                 args=(target,),
                 disabled=target is None,
             )
-        case_link(case.case_id)
+        widgets.case_link(case.case_id)
         st.button("Close", key="viewer_close", on_click=open_case, args=(None,))
 
 
 def _text(db: Database, person: Actor, case: Result) -> None:
     """Each text is read, and logged, once a visit, and once more after it was erased."""
     kept = f"viewer_texts_{is_erased_now(db, case.case_id)}"
-    seen: dict[str, CaseText | None] = st.session_state.setdefault(kept, {})
+    seen: dict[str, evidence.CaseText | None] = st.session_state.setdefault(kept, {})
     if case.case_id not in seen:
         try:
-            seen[case.case_id] = reveal_text(db, person.at(context.now()), case.case_id)
+            seen[case.case_id] = evidence.reveal_text(db, person.at(context.now()), case.case_id)
         except Forbidden as refused:
-            remember_refusal(refused, case.case_id)
+            context.remember_refusal(refused, case.case_id)
             seen[case.case_id] = None
     text = seen[case.case_id]
     if text is None:
         st.caption("Your role does not let you read texts.")
         return
-    st.html(texts_html(text.text, text.thread, text.reply, label="Text"))
+    st.html(html.texts_html(text.text, text.thread, text.reply, label="Text"))
 
 
 def _tags(db: Database, person: Actor, case: Result) -> None:
@@ -466,7 +461,7 @@ def show_sent(batch_id: str) -> None:
     if said := st.session_state.pop(SAID, None):
         st.success(said)
         of_batch = {"batch": batch_id} if batch_id else {}
-        st.page_link(FOLDER / "inbox.py", label="Open in queue", icon=":material/inbox:", query_params=of_batch)
+        st.page_link(shell.FOLDER / "inbox.py", label="Open in queue", icon=":material/inbox:", query_params=of_batch)
 
 
 def _send(db: Database, person: Actor, cell: Cell, picked: Sequence[str], *, mixed: bool) -> SecondLooks:
@@ -482,11 +477,11 @@ def _review_now(db: Database, person: Actor, cell: Cell, case_id: str, *, mixed:
         return
     _send(db, person, cell, [case_id], mixed=mixed)
     try:
-        claim(db, person.at(context.now()), case_id, context.site().lease)
-    except NotAvailable as refused:
+        claims.claim(db, person.at(context.now()), case_id, context.site().lease)
+    except claims.NotAvailable as refused:
         st.warning(sentence(refused))
         return
-    st.switch_page(FOLDER / "inbox.py", query_params={"case": case_id})
+    st.switch_page(shell.FOLDER / "inbox.py", query_params={"case": case_id})
 
 
 def sent_words(sent: SecondLooks) -> str:

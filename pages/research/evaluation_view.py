@@ -13,14 +13,12 @@ from jobs import evaluating
 from jobs.label_noise import Corrected, draw_for_review, measure_corrected
 from pages.research.case_list import SAID, case_list, sent_words, show_sent
 from pages.research.figures import Series, bars, curves, forest, histogram
-from pages.ui import context
-from pages.ui.auth import check_before
+from pages.ui import auth, context
 from pages.ui.context import compute
 from pages.ui.widgets import how_to_read, provenance
 from pages.ui.words import difference, percent
-from screening.evaluation import tables
+from screening.evaluation import experiments, tables
 from screening.evaluation.corrected import Estimate, Rate
-from screening.evaluation.experiments import Measured, frontier
 from screening.evaluation.metrics import REFERENCES, Metrics, Proportion
 from screening.evaluation.paired import Comparison, Difference
 from screening.evaluation.public_datasets import SUICIDE_WATCH
@@ -88,7 +86,7 @@ def show_results(found: evaluating.Evaluated) -> None:
     with st.popover("Export", icon=":material/download:"):
         form = st.segmented_control("Form", list(forms), default="CSV", required=True, key="results_form")
         ending, make = forms[form]
-        data = check_before(Action.VIEW_RESULTS, make)
+        data = auth.check_before(Action.VIEW_RESULTS, make)
         st.download_button("Download", data=data, file_name=f"results.{ending}", on_click="ignore", type="primary")
 
 
@@ -196,7 +194,7 @@ def _limits(rates: Sequence[Proportion]) -> dict[str, Any]:
     }
 
 
-def sweep_counts(budgets: Sequence[int], results: Sequence[Measured]) -> str:
+def sweep_counts(budgets: Sequence[int], results: Sequence[experiments.Measured]) -> str:
     """Of how many texts every point of a sweep is, and at which budgets the record is too short for some."""
     texts = results[0].metrics.n + results[0].metrics.pending
     short = [f"B = {at}: {each.unsettled:,}" for at, each in zip(budgets, results, strict=True) if each.unsettled]
@@ -208,7 +206,7 @@ def show_calls(ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> None:
     """Texts decided correctly against calls with the frontier, tokens by condition, and how clear the answers are."""
     show_left_out(evaluated)
     results = evaluated.comparable
-    front = frontier(results)
+    front = experiments.frontier(results)
     seen = {(each.metrics.mean_calls, each.metrics.worst.accuracy): each for each in results[::-1] if each.metrics.n}
     first = list(seen.values())[::-1]  # of several that did exactly the same, so that no names lie on one another
     series = [
@@ -360,7 +358,7 @@ def _show_missed(db: Database, ask: evaluating.Ask, missed: evaluating.Missed) -
     show_list(db, ask, compute(evaluating.list_missed, ask, wanted, cases=ask.standing.accepted).cases)
 
 
-def _selected_cell(result: Measured) -> tuple[Label, Outcome] | None:
+def _selected_cell(result: experiments.Measured) -> tuple[Label, Outcome] | None:
     counts = result.metrics.confusion
     frame = pd.DataFrame(
         [[counts.get((reference, outcome), 0) for outcome in Outcome] for reference in REFERENCES],

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from jobs.computing import tell
 from pages.research.figures import Series
-from screening.stopping import theory
+from screening.stopping import evidence, theory
 from screening.stopping.certificates import CertifiedMixture
-from screening.stopping.evidence import algorithm_one_radius, confidence_sequence
 from screening.stopping.rules import (
     Contract,
     PairwiseMixture,
@@ -24,7 +23,7 @@ def radius_series(delta: float) -> list[Series]:
     """Half widths against responses: at one n (ε, 2ε), and at any time (Algorithm 1 per arm, ours for all arms, four in
     five draws being the label's).
     """
-    bands = [confidence_sequence(round(0.8 * draws), draws, delta / 3) for draws in LOOKS]
+    bands = [evidence.confidence_sequence(round(0.8 * draws), draws, delta / 3) for draws in LOOKS]
     pooled = [(high - low) / 2 for low, high in bands]
     return [
         Series(name="DKW ε as the theorem states it", x=LOOKS, y=[theory.dkw_radius(n, delta) for n in LOOKS]),
@@ -32,7 +31,7 @@ def radius_series(delta: float) -> list[Series]:
         Series(
             name="Algorithm 1, at any time (responses for one label)",
             x=LOOKS,
-            y=[algorithm_one_radius(n, delta) for n in LOOKS],
+            y=[evidence.algorithm_one_radius(n, delta) for n in LOOKS],
         ),
         Series(name="Confidence sequence, at any time (all responses)", x=LOOKS, y=pooled),
     ]
@@ -114,8 +113,8 @@ def claims(delta: float = 0.05) -> tuple[tuple[str, str], ...]:
             "n* = 2 ln(2/δ)/Δ² samples per arm suffice (appendix A, corollary).",
             "That is the size of one sample fixed in advance, and rests on ε. Algorithm 1 tests after every "
             f"round and needs more: at Δ = 0.5 n* is {n_star:.1f} per arm, the radius at that many pulls is "
-            f"{algorithm_one_radius(round(n_star), delta):.2f} and cannot tell a margin below "
-            f"{2 * algorithm_one_radius(round(n_star), delta):.2f} apart.",
+            f"{evidence.algorithm_one_radius(round(n_star), delta):.2f} and cannot tell a margin below "
+            f"{2 * evidence.algorithm_one_radius(round(n_star), delta):.2f} apart.",
         ),
         (
             "Regret grows as O(log T) (appendix C).",

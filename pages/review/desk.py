@@ -18,12 +18,10 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Forbidden
 from screening.review.triage import Priority
 from storage.database import Database
-from storage.review import claims, inbox, reviews
-from storage.review.adjudication import has_asked
+from storage.review import adjudication, claims, inbox, queue, reviews
 from storage.review.claims import Claim, LeaseLost
 from storage.review.evidence import CaseText, Evidence, open_next, show
 from storage.review.inbox import Place, Standing, standing
-from storage.review.queue import counts
 from storage.review.reviews import Review
 from storage.schema import ERASED
 from storage.settings_store import SiteSettings
@@ -269,7 +267,7 @@ def open_desk(here: Here, claim: Claim) -> Desk:
 
 def lay_out(here: Here, claim: Claim) -> Desk:
     """A case just claimed, its text covered."""
-    return Desk(case_id=claim.case_id, claim=claim, asked=has_asked(here.db, here.person, claim.case_id))
+    return Desk(case_id=claim.case_id, claim=claim, asked=adjudication.has_asked(here.db, here.person, claim.case_id))
 
 
 def with_text(here: Here, desk: Desk) -> Desk:
@@ -303,5 +301,5 @@ def _find_left_behind(here: Here) -> Claim | None:
     elsewhere = open_pages().on_other_desks(here.person.id, here.page, here.now)
     if not (held := [claim for claim in claimed if claim.case_id not in elsewhere]):
         return None
-    free = counts(here.db, here.by, None).free_by_priority
+    free = queue.counts(here.db, here.by, None).free_by_priority
     return None if any(number and priority < held[0].priority for priority, number in free.items()) else held[0]

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pages.review import desk_view, inbox_words
 from pages.review.desk import (
     Desk,
     Here,
@@ -19,8 +20,6 @@ from pages.review.desk import (
     with_shown,
     with_text,
 )
-from pages.review.desk_view import received_form
-from pages.review.inbox_words import is_filled_in, standing_words
 from pages.ui.words import last_midnight, sentence
 from screening.review.policy import Forbidden
 from screening.review.review_form import ReviewForm
@@ -28,11 +27,9 @@ from screening.review.triage import Priority
 from screening.text.display import visible
 from screening.words import count_of
 from storage.audit_log import record_refusal
-from storage.review import claims, inbox, reports, reviews
+from storage.review import claims, evidence, inbox, reports, reviews
 from storage.review.adjudication import ReasonNeeded
 from storage.review.claims import LeaseLost, NotAvailable
-from storage.review.evidence import notes, open_named, reveal_evidence
-from storage.review.inbox import NoteNeeded, standing
 from storage.review.reviews import DispositionNeeded, load_draft, save_draft
 from storage.site.accounts import colleagues
 from storage.visibility import NotYetRated
@@ -125,7 +122,7 @@ def _do(here: Here, act: Act) -> str:
         _ACTS[act.kind](here, act)
     except Refused as refused:
         return str(refused)
-    except (DispositionNeeded, NoteNeeded, ReasonNeeded, NotAvailable) as refused:
+    except (DispositionNeeded, inbox.NoteNeeded, ReasonNeeded, NotAvailable) as refused:
         return sentence(refused)
     except (LeaseLost, NotYetRated, Forbidden, KeyError) as lost:
         if isinstance(lost, Forbidden):
@@ -136,11 +133,11 @@ def _do(here: Here, act: Act) -> str:
 
 def _loss_words(here: Here, act: Act) -> str:
     try:
-        found = standing(here.db, here.by, act.case_id, act.token)
-        draft = is_filled_in(load_draft(here.db, here.person, act.case_id))
+        found = inbox.standing(here.db, here.by, act.case_id, act.token)
+        draft = inbox_words.is_filled_in(load_draft(here.db, here.person, act.case_id))
     except (KeyError, Forbidden):
         return "This case is not assigned to you."
-    return standing_words(found, draft=draft)
+    return inbox_words.standing_words(found, draft=draft)
 
 
 def _on_desk(here: Here, act: Act) -> Desk:
@@ -156,7 +153,7 @@ def _alive(here: Here, act: Act) -> None:
 
 def _draft(here: Here, act: Act) -> None:
     if here.desk is None or here.desk.case_id != act.case_id:
-        standing(here.db, here.by, act.case_id, None)  # KeyError: no such case
+        inbox.standing(here.db, here.by, act.case_id, None)  # KeyError: no such case
     try:
         save_draft(here.db, here.by, act.case_id, act.form)
     except ValueError as wrong:
@@ -167,7 +164,7 @@ def _draft(here: Here, act: Act) -> None:
 def _form(here: Here, act: Act) -> ReviewForm:
     text = here.desk.text if here.desk is not None and here.desk.case_id == act.case else None
     try:
-        return ReviewForm.model_validate(received_form(act.form, text))
+        return ReviewForm.model_validate(desk_view.received_form(act.form, text))
     except ValidationError as wrong:
         raise Refused("Something in the form cannot be read, so nothing was saved.") from wrong
 
@@ -200,10 +197,10 @@ def _reveal(here: Here, act: Act) -> None:
     if my_review(here, desk.case_id) is None:
         open_case(here, desk.case_id)
         return
-    shown = reveal_evidence(here.db, here.by, desk.case_id)
+    shown = evidence.reveal_evidence(here.db, here.by, desk.case_id)
     given = reviews.reveal_reviews(here.db, here.by, desk.case_id)
     others = tuple({each.reviewer: each for each in given if each.reviewer != here.person.id}.values())
-    left = notes(here.db, here.by, desk.case_id)
+    left = evidence.notes(here.db, here.by, desk.case_id)
     here.page.lay(replace(desk, evidence=shown, others=others, left=left))
 
 
@@ -225,7 +222,7 @@ def _take(here: Here, act: Act) -> None:
     if here.covered:
         here.page.lay(open_desk(here, claims.claim(here.db, here.by, act.case_id, here.lease)))
     else:
-        claim, shown = open_named(here.db, here.by, act.case_id, here.lease)
+        claim, shown = evidence.open_named(here.db, here.by, act.case_id, here.lease)
         here.page.lay(with_shown(lay_out(here, claim), shown))
 
 
@@ -249,7 +246,7 @@ def _undo(here: Here, act: Act) -> None:
 def _open_at_once(here: Here, act: Act) -> None:
     """The evidence of a P0 case before the review, which is then not blind."""
     desk = _on_desk(here, act)
-    here.page.lay(replace(desk, evidence=reveal_evidence(here.db, here.by, desk.case_id, open_at_once=True)))
+    here.page.lay(replace(desk, evidence=evidence.reveal_evidence(here.db, here.by, desk.case_id, open_at_once=True)))
 
 
 def _leave(words: str, leave: Callable[..., object]) -> Callable[[Here, Act], None]:

@@ -4,12 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from pages.review import inbox_words
+from pages.review import evidence_view, inbox_words
 from pages.review.desk import Desk, Here, place
-from pages.review.evidence_view import engine_label, evidence_html, outcome_words
-from pages.ui import context
-from pages.ui.html import flagged_phrases, shown_turns, where_parts
-from pages.ui.widgets import unique_labels
+from pages.ui import context, html, widgets
 from pages.ui.words import last_midnight
 from screening.review.actors import Actor, Role, pseudonym
 from screening.review.policy import Action, is_allowed
@@ -17,12 +14,11 @@ from screening.review.review_form import ReviewForm, ReviewLabel, TextMark, cont
 from screening.review.triage import Priority
 from screening.text.display import received_offset, shown_offset, visible
 from storage.database import Database
+from storage.review import queue, reports
 from storage.review.adjudication import Next
 from storage.review.evidence import CaseText, Evidence
 from storage.review.follow_ups import For
 from storage.review.inbox import NEEDS_NOTE, Place, what_follows
-from storage.review.queue import counts
-from storage.review.reports import exposure
 from storage.review.reviews import TIME_TO_TAKE_BACK, Review, load_draft
 from storage.settings_store import SiteSettings
 from storage.site.accounts import colleagues
@@ -100,7 +96,7 @@ def _break_words(here: Here) -> str:
     """The site's own words where a break is due: it is offered, never forced, and never in the midst of a case."""
     if here.desk is not None and here.desk.mine is None:
         return ""
-    read = exposure(here.db, here.by, last_midnight(here.now))
+    read = reports.exposure(here.db, here.by, last_midnight(here.now))
     if not read.break_due or read.since_break < here.page.break_put_off:
         return ""
     return visible(here.site.break_wording.replace("{texts}", str(read.since_break)))
@@ -115,7 +111,7 @@ def _stage(here: Here) -> dict[str, Any]:
     if desk is None:
         return {
             "stage": "idle",
-            "words": inbox_words.waiting_words(counts(here.db, here.by, here.priorities, here.batch)),
+            "words": inbox_words.waiting_words(queue.counts(here.db, here.by, here.priorities, here.batch)),
         }
     may_take = is_allowed(here.person, Action.CLAIM_NAMED, here.person.id)
     if desk.only_named:
@@ -170,12 +166,12 @@ def _points(draft: Mapping[str, Any]) -> tuple[str, ...]:
 def _case(here: Here, desk: Desk) -> dict[str, Any]:
     claim, text = desk.claim, desk.text
     named = text or claim
-    settled = desk.evidence is not None and engine_label(desk.evidence) is not None
+    settled = desk.evidence is not None and evidence_view.engine_label(desk.evidence) is not None
     shown: dict[str, Any] = {
         "id": desk.case_id,
         "name": inbox_words.list_name(named.external_id if named else "", desk.case_id),
         "asked": desk.asked,
-        "evidence": evidence_html(desk.evidence) if desk.evidence else "",
+        "evidence": evidence_view.evidence_html(desk.evidence) if desk.evidence else "",
         "notes": [
             f"{'You' if each.author == here.person.id else visible(each.author_name)} "
             f"{NOTE_WORDS.get(each.kind, each.kind)}: {visible(each.note)}"
@@ -214,12 +210,12 @@ def _texts(text: CaseText | None) -> dict[str, Any]:
     if text is None:
         return {"text": None, "reply": None, "turns": []}
     reply = None if text.reply is None else visible(text.reply)
-    return {"text": visible(text.text), "reply": reply, "turns": shown_turns(text.text, text.thread)}
+    return {"text": visible(text.text), "reply": reply, "turns": html.shown_turns(text.text, text.thread)}
 
 
 def colleague_names(db: Database, person: Actor) -> list[list[str]]:
     """Whom this person may give a case to: the account and the name of each."""
-    names = unique_labels({each.id: visible(each.name) for each in colleagues(db, person)})
+    names = widgets.unique_labels({each.id: visible(each.name) for each in colleagues(db, person)})
     return [[account, name] for account, name in names.items()]
 
 
@@ -263,8 +259,8 @@ def _read_stage(here: Here, desk: Desk, mine: Review) -> dict[str, Any]:
         if text
         else {},
         "revealed": shown is not None,
-        "act": where_parts(shown.where_to_act) if shown else None,
-        "engine": outcome_words(shown) if shown else "",
+        "act": html.where_parts(shown.where_to_act) if shown else None,
+        "engine": evidence_view.outcome_words(shown) if shown else "",
         "compared": compared_words(mine, shown) if shown else "",
         "others": [
             {
@@ -285,12 +281,12 @@ def _rules(text: CaseText) -> list[dict[str, Any]]:
     return [
         {"part": part, "start": shown_offset(words, one.start), "end": shown_offset(words, one.end), "words": one.words}
         for part, words, thread in parts
-        for one in flagged_phrases(words, thread)
+        for one in html.flagged_phrases(words, thread)
     ]
 
 
 def compared_words(mine: Review, evidence: Evidence) -> str:
-    label = engine_label(evidence)
+    label = evidence_view.engine_label(evidence)
     if label is None:
         return "The AI gave no label."
     if label.value == mine.form.label.value:

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from pages.ui import engine_view
-from pages.ui.html import macros
+from pages.ui import engine_view, html
 from pages.ui.words import FLAG_WORDS, OUTCOME_WORDS, REASON_WORDS, money
 from screening.labels import Label, Outcome
 from screening.pipeline.config import NodeConfig, PipelineConfig
@@ -46,7 +45,7 @@ def evidence_html(evidence: Evidence, *, opened: bool = False) -> str:
     asked = {run.node for run in evidence.runs}
     sampled = [nodes[run.node].rule for run in evidence.runs if run.node in nodes and run.draws]
     return str(
-        macros("evidence").runs(
+        html.macros("evidence").runs(
             [_run(run, nodes.get(run.node), full=opened) for run in evidence.runs],
             [node.title for node in nodes.values() if node.name not in asked],
             engine_view.legend_html(sampled, read_off=any(run.distribution for run in evidence.runs)),

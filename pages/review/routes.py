@@ -15,23 +15,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pages.review import inbox_words
+from pages.review import desk_acts, inbox_words
 from pages.review.desk import Here, OpenPage, open_pages, see
-from pages.review.desk_acts import Act, handle, is_by_a_person, parse
 from pages.review.desk_view import colleague_names, view
-from pages.ui import context
-from pages.ui.auth import Unidentified, asks_over
+from pages.ui import auth, context, shell, widgets
 from pages.ui.http import LIVE, of_this_site
-from pages.ui.shell import passing_words, standstill_lines
-from pages.ui.widgets import CASE_ID, case_of
 from pages.ui.words import duration, last_midnight, local_time, seen_from
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, Forbidden, is_allowed, require
 from screening.review.triage import Priority
 from storage.audit_log import record_refusal
 from storage.database import Database
-from storage.review import reports
-from storage.review.adjudication import disagreements
+from storage.review import adjudication, reports
 from storage.review.queue import LONGEST, Counts, Sort, State, Waiting, counts, find, queue, reserved_cases
 from storage.site.accounts import SessionEnded
 
@@ -66,7 +61,7 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
         "at": local_time(by.now, by.now),
         "words": inbox_words.counts_words(found),
         "empty": inbox_words.waiting_words(found),
-        "still": standstill_lines(db, by.now),
+        "still": shell.standstill_lines(db, by.now),
         "waits": found.open,
         # without those in other hands, reviewed by them, or on hold
         "urgent": sum(found.open_by_priority[priority] - found.kept_by_priority[priority] for priority in URGENT),
@@ -153,7 +148,7 @@ def _disputed_cases(db: Database, by: Acting, found: Counts) -> Mapping[str, Any
                 "left": inbox_words.due_words(each.due_at, by.now),
                 "mine": bool(each.read_by_me),
             }
-            for each in disagreements(db, by.actor, limit=5)
+            for each in adjudication.disagreements(db, by.actor, limit=5)
         ]
     }
 
@@ -202,18 +197,18 @@ def _here(page: OpenPage, person: Actor, query: Query) -> Here:
 
 def _list(page: OpenPage, person: Actor, query: Query) -> Mapping[str, Any]:
     db, now = context.database(), context.now()
-    page.asked_at, page.on_desk, page.left = now, case_of(query), query.get("left") == "1"
+    page.asked_at, page.on_desk, page.left = now, widgets.case_of(query), query.get("left") == "1"
     open_pages().give_back(db, now)
     with db.one_snapshot():
         return snapshot(db, person.at(now), view_of(query))
 
 
-def _desk(page: OpenPage, person: Actor, query: Query, actions: list[Act | str]) -> Mapping[str, Any]:
+def _desk(page: OpenPage, person: Actor, query: Query, actions: list[desk_acts.Act | str]) -> Mapping[str, Any]:
     require(person, Action.CLAIM_NEXT)
     with page.lock, context.database().one_snapshot():
         here = _here(page, person, query)
-        see(here, case_of(query))
-        answers = handle(here, actions)
+        see(here, widgets.case_of(query))
+        answers = desk_acts.handle(here, actions)
         return view(here) | {"answers": answers}
 
 
@@ -229,20 +224,20 @@ def _asked(
     request: Request, make: Callable[[OpenPage, Actor, Query], Mapping[str, Any]], *, active: bool
 ) -> JSONResponse:
     query = request.query_params
-    if not of_this_site(request.scope) or not CASE_ID.fullmatch(query.get("page", "")):
+    if not of_this_site(request.scope) or not widgets.CASE_ID.fullmatch(query.get("page", "")):
         return _refusal(403, "This is for pages of this site.")
     try:
-        person, who = asks_over(request.scope, active=active)
+        person, who = auth.asks_over(request.scope, active=active)
         page = open_pages().find(person.id, query["page"], who)
         with seen_from(query.get("zone")):
             return JSONResponse(make(page, person, query))
-    except (SessionEnded, Unidentified):
+    except (SessionEnded, auth.Unidentified):
         return _refusal(401, "Your session has ended: sign in again.")
     except Forbidden as refused:
         record_refusal(context.database(), person.at(context.now()), refused.action)
         return _refusal(403, f"Your role does not let you {refused.action.value.replace('_', ' ')}.")
     except Exception as error:
-        if (words := passing_words(error)) is None:
+        if (words := shell.passing_words(error)) is None:
             raise
         return _refusal(503, words)
 
@@ -268,10 +263,10 @@ async def _post_desk(request: Request) -> Response:
         if len(body) > MOST_BYTES:
             return _refusal(413, "This is too long to be kept.")
     try:
-        actions = parse(json.loads(body))
+        actions = desk_acts.parse(json.loads(body))
     except ValueError:
         return _refusal(400, "This was not understood: reload the page.")
-    active = is_by_a_person(actions)
+    active = desk_acts.is_by_a_person(actions)
     return await _answer(request, lambda page, person, query: _desk(page, person, query, actions), active=active)
 
 

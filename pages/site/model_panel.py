@@ -14,9 +14,8 @@ from pages.ui.words import local_time, sentence
 from screening.models.canaries import ALL, UNSAFE
 from screening.models.http import HttpModel
 from screening.models.wire import cache_notes
-from screening.pipeline.config import promise
+from screening.pipeline import config, files
 from screening.pipeline.draws import Preflight
-from screening.pipeline.files import load_prompts
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
 from screening.settings import Settings
@@ -58,7 +57,7 @@ def facts(configuration: Configuration, settings: Settings) -> list[tuple[str, s
         (_SENT.get(name, name.replace("_", " ")), _value(name, value)) for name, value in configuration.sampler.items()
     ]
     rules = [node.rule for node in configuration.pipeline.nodes]
-    promised = dict.fromkeys(f"{promise(rule)}; {count_of(rule.budget, 'call')} at most" for rule in rules)
+    promised = dict.fromkeys(f"{config.promise(rule)}; {count_of(rule.budget, 'call')} at most" for rule in rules)
     in_flight = "always completed (they are billed)"
     if not settings.simulated and model_settings(settings).breaks_off:
         in_flight = "stopped once their answers no longer matter: the server bills nothing"
@@ -102,7 +101,7 @@ def notes(settings: Settings) -> tuple[str, ...]:
     """What these settings mean on the wire, prompt caching included; empty with simulated agents."""
     if settings.simulated:
         return ()
-    asked, prompts = model_settings(settings), load_prompts(settings.prompts_directory)
+    asked, prompts = model_settings(settings), files.load_prompts(settings.prompts_directory)
     caching = cache_notes(asked, prompts)
     told = () if caching or asked.elsewhere else ("Prompt caching is asked for: every prompt is long enough.",)
     return asked.notes + caching + told
@@ -119,7 +118,7 @@ def try_settings(settings: Settings) -> Preflight:
     )
 
     async def ask() -> Preflight:
-        async with HttpModel(patient, load_prompts(settings.prompts_directory)) as model:
+        async with HttpModel(patient, files.load_prompts(settings.prompts_directory)) as model:
             return await model.preflight()
 
     return asyncio.run(ask())

@@ -15,8 +15,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from pages.ui import context, http
-from pages.ui.html import Link, links_html
+from pages.ui import context, html, http
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
@@ -160,7 +159,7 @@ def again_html(address: str, query: Mapping[str, str]) -> str:
     """The link that leads through a new sign-in back to this page and its query."""
     where = (urlsplit(address).path or "/") + (f"?{urlencode(query)}" if query else "")
     target = f"{http.SIGN_IN_AGAIN}?next={quote(where, safe='')}"
-    return links_html([Link("Sign in again", target)])
+    return html.links_html([html.Link("Sign in again", target)])
 
 
 def without_role(person: Actor) -> None:

@@ -21,8 +21,7 @@ from screening.pipeline.config import PipelineConfig, preset
 from screening.review.actors import LOCAL_USER, Acting, Actor
 from screening.review.policy import Forbidden
 from screening.settings import Settings
-from storage import settings_store
-from storage.audit_log import record_refusal
+from storage import audit_log, settings_store
 from storage.batches.configurations import Configuration, active_version
 from storage.database import Database
 from storage.settings_store import SiteSettings, current
@@ -165,7 +164,7 @@ def remember_refusal(refused: Forbidden, subject: str | None = None) -> None:
     """Write it down, once a visit for each thing: a page runs again at every click. ``subject`` is a case's id."""
     told: set[tuple[str, str | None]] = st.session_state.setdefault("refusals", set())
     if (what := (refused.action.value, subject)) not in told:
-        record_refusal(database(), actor_now(), refused.action, subject)
+        audit_log.record_refusal(database(), actor_now(), refused.action, subject)
         told.add(what)
 
 

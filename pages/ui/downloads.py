@@ -21,11 +21,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from pages.ui import context
-from pages.ui.auth import Unidentified, browser_of, who_asks
+from pages.ui import auth, context, html, http
 from pages.ui.context import singleton
-from pages.ui.html import Link, links_html
-from pages.ui.http import FILES
 from pages.ui.words import literal
 from screening.datasets import export as datasets
 from screening.labels import Label
@@ -76,7 +73,7 @@ class Offers:
             self._known[token] = browser, file, who
             if len(self._known) > self._most:
                 self._known.popitem(last=False)
-        return f"{FILES}/{token}"
+        return f"{http.FILES}/{token}"
 
     def find(self, token: str, browser: str) -> tuple[StreamedFile, Callable[[], Actor]] | None:
         """What has this address, and who asks; None where there is none, or it is another browser's."""
@@ -92,9 +89,11 @@ def offers() -> Offers:
 
 def show_files(files: Sequence[StreamedFile]) -> None:
     """A row of links on the page; each asks again who this is when it is followed."""
-    browser, who = browser_of(st.context.cookies.to_dict()), who_asks()
+    browser, who = auth.browser_of(st.context.cookies.to_dict()), auth.who_asks()
     st.html(
-        links_html(Link(f"⤓ {file.label}", offers().take(browser, file, who), download=file.name) for file in files)
+        html.links_html(
+            html.Link(f"⤓ {file.label}", offers().take(browser, file, who), download=file.name) for file in files
+        )
     )
 
 
@@ -106,13 +105,13 @@ def show_export(files: Callable[[bool], Sequence[StreamedFile]], key: str, note:
 
 
 async def _serve(request: Request) -> Response:
-    offer = offers().find(request.path_params["token"], browser_of(request.cookies))
+    offer = offers().find(request.path_params["token"], auth.browser_of(request.cookies))
     if offer is None:
         return PlainTextResponse("This link has expired. Reload the page.", status_code=404)
     file, who = offer
     try:
         parts = await run_in_threadpool(_begin, file, who)
-    except (SessionEnded, Unidentified):
+    except (SessionEnded, auth.Unidentified):
         return PlainTextResponse("Your session has ended: sign in again.", status_code=401)
     except Forbidden:
         return PlainTextResponse("Your role does not let you have this file.", status_code=403)
@@ -147,7 +146,7 @@ def _parts(lines: Iterator[str | bytes]) -> Iterator[bytes]:
         yield b"".join(part)
 
 
-FILES_ROUTE = Route(f"{FILES}/{{token}}", _serve)
+FILES_ROUTE = Route(f"{http.FILES}/{{token}}", _serve)
 
 
 def as_data_card(rows: Iterable[CorrectedRow]) -> Iterator[str]:

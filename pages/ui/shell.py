@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pages.ui import context
-from pages.ui.auth import SIGN_OUT_FORM
+from pages.ui import auth, context
 from pages.ui.context import SharedLook, singleton
 from pages.ui.words import error_words, literal, local_time, sentence
 from screening.pipeline.errors import error_kind
@@ -298,7 +297,7 @@ def controls(db: Database, person: Actor, site: SiteSettings) -> None:
             with st.popover("Account", icon=":material/person:"):
                 st.text(visible(person.name))
                 st.caption(", ".join(sorted(person.roles)) or "no role")
-                st.html(SIGN_OUT_FORM)
+                st.html(auth.SIGN_OUT_FORM)
 
 
 def stop_panel(db: Database, person: Actor, site: SiteSettings, *, key: str = "panel") -> None:
