@@ -8,7 +8,7 @@ import time
 import urllib.request
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -18,10 +18,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, expect, sync_playwright
 
 from storage.database import Database
-from tests.browser.desk import empty_queue
-from tests.browser.install import find_browser
-from tests.browser.slow_line import SlowLine, slow_line
-from tests.browser.team import watched
+from tests.browser import desk, install, team
+from tests.browser.slow_line import SlowLine
 from tests.free_port import lasting_port
 
 ROOT = Path(__file__).parent.parent.parent
@@ -111,7 +109,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """A headless Chromium; without one the suite is skipped loudly, or fails where it is required."""
-    path = find_browser()
+    path = install.find_browser()
     if path is None:
         message = "NO CHROMIUM FOUND: the browser suite was left out (`python -m tests.browser.install` gets one)"
         if os.environ.get("SECOND_LOOK_REQUIRE_BROWSER") == "1":
@@ -181,7 +179,7 @@ def kept_tab(browser: Browser, running_app: RunningApp) -> Iterator[Page]:
 @pytest.fixture
 def db(running_app: RunningApp) -> Iterator[Database]:
     """The app's database, with an empty queue; no second reviews and no break."""
-    with empty_queue(running_app.database_url) as opened:
+    with desk.empty_queue(running_app.database_url) as opened:
         yield opened
 
 
@@ -205,7 +203,7 @@ def page(kept_tab: Page, running_app: RunningApp) -> Iterator[Page]:
     assert kept_tab.evaluate("indexedDB.databases().then((all) => all.length)") == 0
     kept_tab.set_viewport_size(VIEWPORT)
     kept_tab.emulate_media(color_scheme="light")
-    with watched(kept_tab, running_app.url):
+    with team.watched(kept_tab, running_app.url):
         yield kept_tab
     kept_tab.goto(f"{running_app.url}{EMPTY}")
     for other in kept_tab.context.pages:
@@ -222,7 +220,7 @@ def _context(browser: Browser, url: str) -> BrowserContext:
 @pytest.fixture
 def line(running_app: RunningApp) -> Iterator[SlowLine]:
     """A line to the app that a test can slow down or cut."""
-    with slow_line(running_app.url) as made:
+    with closing(SlowLine(running_app.url)) as made:
         yield made
 
 

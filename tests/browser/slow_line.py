@@ -3,18 +3,17 @@
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from tests.free_port import free_port
 
 
 class SlowLine:
-    """Forwards every connection to ``port``; what the browser sends waits ``delay_s`` before it goes on."""
+    """Forwards every connection to the server at ``of``; what the browser sends waits ``delay_s`` before it goes on."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, of: str) -> None:
         self.delay_s = 0.0
-        self._port = port
+        self._port = int(of.rpartition(":")[2])
         self._open: set[socket.socket] = set()
         self._cut = False
         self._listener = socket.create_server(("127.0.0.1", free_port()))
@@ -63,13 +62,3 @@ class SlowLine:
             self._open.discard(each)
             with suppress(OSError):
                 each.close()
-
-
-@contextmanager
-def slow_line(url: str) -> Iterator[SlowLine]:
-    """A line to the server at ``url``, at the address `SlowLine.url`."""
-    line = SlowLine(int(url.rpartition(":")[2]))
-    try:
-        yield line
-    finally:
-        line.close()

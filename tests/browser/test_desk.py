@@ -12,16 +12,13 @@ from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
 from screening.review.actors import LOCAL_USER
 from screening.review.triage import Priority
-from screening.text.display import visible
-from screening.text.injection import injection_flags
-from screening.text.received import receive
+from screening.text import display, injection, received
 from storage.database import Database
 from storage.review import claims
 from storage.review.reviews import load_draft
 from storage.schema import cases, inbox_entries, reviews
-from tests.browser import desk
+from tests.browser import desk, team
 from tests.browser.conftest import RunningApp, await_run
-from tests.browser.team import browser_of
 from tests.databases import write
 from tests.fixtures.bad_inputs import bad_inputs
 
@@ -148,7 +145,7 @@ def test_drafts_and_two_tabs_are_at_one(browser: Browser, page: Page, running_ap
     kept = load_draft(db, LOCAL_USER, case_id)
     assert kept is not None
     assert (kept["label"], kept["note"], kept["leaving"]) == ("unsafe", "half a sentence", "who wrote this?")
-    with browser_of(browser, running_app.url) as elsewhere:  # another browser, which has kept nothing itself
+    with team.browser_of(browser, running_app.url) as elsewhere:  # another browser, which has kept nothing itself
         elsewhere.page.goto(f"/inbox?case={case_id}")
         expect(elsewhere.page.locator(".sld-note")).to_have_value("half a sentence")
         desk.sees(elsewhere.page, desk.chosen(elsewhere.page, "Unsafe"))
@@ -226,7 +223,7 @@ def _becomes(db: Database, case_id: str, **values: object) -> None:
 
 def _is_verbatim(page: Page) -> None:
     desk.sees(page, desk.case_text(page))
-    assert desk.case_text(page).inner_text().strip() == visible("\n\n".join(HOSTILE)).strip()
+    assert desk.case_text(page).inner_text().strip() == display.visible("\n\n".join(HOSTILE)).strip()
     assert desk.case_text(page).locator("*").count() == 0
 
 
@@ -240,7 +237,7 @@ def _conversation() -> dict[str, object]:
     turns.append({"role": "user", "content": LAST, "time": 39})
     mapping = ColumnMapping(text="messages", conversation=ConversationReading(shape=Shape.MESSAGES))
     table = read_table(json.dumps([{"messages": turns}]).encode(), mapping=mapping)
-    (case,) = table.rows(lambda raw: receive(raw, detectors=(injection_flags,)))
+    (case,) = table.rows(lambda raw: received.receive(raw, detectors=(injection.injection_flags,)))
     assert isinstance(case, NewCase) and case.thread is not None and len(case.thread.turns) == 40
     return {
         "text": case.text.stored, "model_text": case.text.model_text, "turns": case.thread.as_json(),

@@ -18,10 +18,9 @@ from screening.review.triage import Priority
 from storage.database import Database
 from storage.review.reviews import load_draft
 from storage.schema import inbox_entries, reviews
-from tests.browser import desk
+from tests.browser import desk, team
 from tests.browser.conftest import RunningApp, require_well, started_app
 from tests.browser.slow_line import SlowLine
-from tests.browser.team import browser_of
 from tests.databases import put_away, write
 from tests.jobs.running import batch
 
@@ -182,7 +181,7 @@ def test_a_review_saved_while_the_database_is_away_is_stored_once_it_is_back(
 ) -> None:
     """A page says so and comes back by itself; a fault of the program is told with a number that the log has."""
     url = on_postgresql.database_url
-    with desk.empty_queue(url) as db, browser_of(browser, on_postgresql.url) as person:
+    with desk.empty_queue(url) as db, team.browser_of(browser, on_postgresql.url) as person:
         desk.come_in(db, *[Priority.P2] * 3)
         page = person.page
         page.goto("/batches")

@@ -13,9 +13,8 @@ from sqlalchemy import func, select
 
 from storage.database import Database
 from storage.schema import cases
-from tests.browser import desk
+from tests.browser import desk, team
 from tests.browser.conftest import ROOT, VIEWPORT, RunningApp, await_run, require_well, wait_for
-from tests.browser.team import browser_of
 from tests.free_port import free_port
 
 pytestmark = pytest.mark.browser
@@ -23,8 +22,6 @@ pytestmark = pytest.mark.browser
 REVIEWS = ("2", "2", "2", "3")  # a safe on what may be urgent would wait for a second reviewer
 LABELS = {"1": "safe", "2": "unsafe", "3": "insufficient_information"}
 UNDECIDED_AT_FIRST = "Everyone would be better off without me."
-
-
 ADVANCED = "Advanced: pipeline, error bound, limits"
 HOSTILE = "<img src=http://outside.example/a.png> ![x](http://outside.example/b.png) $a$ **bold** \u202egnol"
 
@@ -55,7 +52,7 @@ def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="module")
 def page(browser: Browser, site: RunningApp) -> Iterator[Page]:
-    with browser_of(browser, site.url) as person:
+    with team.browser_of(browser, site.url) as person:
         yield person.page
 
 

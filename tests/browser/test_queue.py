@@ -15,9 +15,8 @@ from storage.database import Database
 from storage.review import claims
 from storage.schema import case_notes, cases, follow_ups, inbox_entries, notifications, screenings
 from storage.site.recipients import Kind, add_recipient
-from tests.browser import desk
+from tests.browser import desk, team
 from tests.browser.conftest import RunningApp, violations
-from tests.browser.team import browser_of
 from tests.jobs.running import batch
 from tests.receivers import mail_server, receiving
 from tests.storage.inbox_cases import register
@@ -70,7 +69,7 @@ def _tones(page: Page, number: int) -> None:
 
 def test_an_urgent_text_reaches_people_at_once(browser: Browser, running_app: RunningApp, db: Database) -> None:
     """Seen, heard and told while an inbox lies idle; reviewed with a disposition, and the follow-up completed."""
-    with receiving() as hook, mail_server() as mailbox, browser_of(browser, running_app.url) as person:
+    with receiving() as hook, mail_server() as mailbox, team.browser_of(browser, running_app.url) as person:
         page = person.page
         for kind, to in ((Kind.WEBHOOK, hook.address), (Kind.SERVICE, mailbox.address)):
             shown = describe(to, private=True) if kind is Kind.SERVICE else "ward"

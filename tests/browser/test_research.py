@@ -14,9 +14,8 @@ import pytest
 from playwright.sync_api import Page, expect
 from sqlalchemy import delete, func, select
 
+from jobs import intake, process
 from jobs.agents import Agents
-from jobs.intake import BatchRequest, fill_batch, open_batch
-from jobs.process import system_clock
 from pages.research.comparing import differing_pairs
 from screening.datasets.reader import read_table
 from screening.pipeline.config import preset
@@ -192,9 +191,9 @@ def test_figures_are_opened_printed_and_corrected_labels_taken_along(page: Page,
 def waits_for_the_worker(running_app: RunningApp, db: Database) -> Iterator[str]:
     """The sample data, handed in under what comes with the program; the app's own worker screens it."""
     settings, file = Settings(_env_file=None, sampler="simulated"), SAMPLE.name
-    request = BatchRequest(name=file, pipeline=preset(settings.preset), intake={"label_column": "label"})
-    batch_id = open_batch(db, LOCAL_USER, request, settings, Agents(settings), system_clock)
-    fill_batch(db, LOCAL_USER, batch_id, read_table(sample_rows(every=3), file), settings, system_clock)
+    request = intake.BatchRequest(name=file, pipeline=preset(settings.preset), intake={"label_column": "label"})
+    batch_id = intake.open_batch(db, LOCAL_USER, request, settings, Agents(settings), process.system_clock)
+    intake.fill_batch(db, LOCAL_USER, batch_id, read_table(sample_rows(every=3), file), settings, process.system_clock)
     yield batch_id
     write(db, delete(pipeline_activations))
 

@@ -17,9 +17,7 @@ from streamlit.testing.v1.element_tree import Dataframe
 
 from jobs import reviews
 from pages.batches.progress import intake_runs
-from pages.ui import context
-from pages.ui.context import forget_all
-from pages.ui.shell import ENTRIES
+from pages.ui import context, shell
 from screening.review.actors import LOCAL_USER
 from storage.audit_log import events
 from storage.database import Database
@@ -30,14 +28,14 @@ SHELL = ROOT / "pages" / "shell.py"
 
 
 def script_at(address: str) -> str:
-    (file,) = (entry.file for entry in ENTRIES if address == (entry.address or entry.file))
+    (file,) = (entry.file for entry in shell.ENTRIES if address == (entry.address or entry.file))
     return str(ROOT / "pages" / f"{file}.py")
 
 
 def restart() -> None:
     """Forget what a process of the app keeps, as a new one would."""
     st.cache_resource.clear()
-    forget_all()
+    context.forget_all()
     reviews._kept._values.clear()  # kept under counts, which the database of another test may have too
 
 

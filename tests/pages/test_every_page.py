@@ -12,8 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from jobs.process import system_clock
-from pages.ui import context
-from pages.ui.shell import ENTRIES
+from pages.ui import context, shell
 from screening.labels import Outcome
 from screening.review.actors import Actor, Role
 from screening.review.policy import Action, is_allowed
@@ -67,7 +66,7 @@ def test_every_page_opens_or_says_that_it_is_not_theirs(
     query = a_day(page_database) if state == "a day" else {}
     monkeypatch.setattr(context, "actor", lambda: who)
     refused = set()
-    for entry in ENTRIES:
+    for entry in shell.ENTRIES:
         page = open_page(entry.address or entry.file, **query)
         assert not page.exception, (entry.file, page.exception)
         assert "&lt;" not in html_on(page), f"{entry.file} shows the source of its HTML"
@@ -81,7 +80,7 @@ def test_every_page_opens_or_says_that_it_is_not_theirs(
 
 
 def test_an_address_of_what_there_is_not_opens_every_page_all_the_same(open_page: Opener) -> None:
-    for number, entry in enumerate(ENTRIES):
+    for number, entry in enumerate(shell.ENTRIES):
         case, batch = ("0" * 32, "\x00<b>")[:: 1 if number % 2 else -1]
         page = open_page(entry.address or entry.file, case=case, batch=batch, upload=case)
         assert not page.exception, (entry.file, page.exception)
@@ -109,7 +108,7 @@ def test_pages_say_what_they_said(open_page: Opener, page_database: Database, mo
     said = dict[str, list[str]]()
     for state in ("an empty site", "a day"):
         query = a_day(page_database) if state == "a day" else {}
-        for entry in ENTRIES:
+        for entry in shell.ENTRIES:
             beat(page_database, "w", "worker", system_clock())  # else what is said depends on how slow this test is
             page = open_page(entry.address or entry.file, **query)
             assert not page.exception, (entry.file, page.exception)

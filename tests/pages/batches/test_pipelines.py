@@ -14,7 +14,7 @@ from pages.batches import pipelines as editor
 from pages.batches.pipelines import draft_of, insert_after, judge_draft, with_node
 from pages.research.comparing import agreement, differing_pairs, figures
 from pages.ui import context
-from pages.ui.words import error_words, literal
+from pages.ui.words import error_words
 from screening.labels import Label
 from screening.models.canaries import ALL, Probed
 from screening.pipeline.config import RULES, PipelineConfig, preset
@@ -158,20 +158,6 @@ def test_another_version_takes_the_place_of_one_that_is_unreadable(open_page: Op
     assert not page.exception and refused(page, "Recommended v2 was written by another version")
     press(page, "activate", reason="back to what can be read")
     assert not page.error and active_version(page_database) == first
-
-
-def test_names_are_shown_as_they_were_written_and_fetch_nothing(open_page: Opener, page_database: Database) -> None:
-    name = "ours *2* ![i](http://outside.example/i.png)"
-    first, *others = RECOMMENDED.nodes
-    nodes = (first.model_copy(update={"title": name}), *others)
-    keep_version(page_database, BY, RECOMMENDED.model_copy(update={"name": name, "nodes": nodes}), "", 0)
-    activate(page_database, BY, name, 1, "tried")
-    page = press(open_page("pipelines"), "save")
-    assert page.text_input(key="pipeline_1_name").value == name
-    shown = [*page.caption, *page.success, *open_page("screen").caption]
-    said = [element.value for element in shown] + [expander.label for expander in page.expander]
-    assert any(literal(name) in words for words in said) and not [words for words in said if name in words]
-    assert page.button_group(key="pipeline_1_node").options[0] == literal(name)
 
 
 def test_each_end_is_told_and_what_can_go_on_goes_on(open_page: Opener, page_database: Database) -> None:

@@ -20,8 +20,7 @@ from storage.batches import single_texts
 from storage.batches.batches import pause, resume
 from storage.database import Database
 from storage.schema import batches, cases
-from storage.site.health import Fault, beat
-from storage.site.outbox import keep_fault
+from storage.site import health, outbox
 from tests.pages.conftest import Opener, html_on, in_address, press
 from tests.pages.researched import work
 
@@ -83,14 +82,14 @@ def test_a_stopped_text_is_retried(open_page: Opener, page_database: Database, m
             worker.setenv("SECOND_LOOK_MODEL", "claude-3-5-haiku-20241022")
             work(page_database)  # with other agents than the text was handed in for: that stops a batch
         assert "the settings now name other agents" in html_on(page.run()) and not may_stop(page)
-        beat(page_database, "one", "worker", system_clock())
+        health.beat(page_database, "one", "worker", system_clock())
         assert may_stop(press(page, "Try again"))
 
 
 def test_a_text_says_that_the_model_is_away_and_what_it_states(open_page: Opener, page_database: Database) -> None:
     page = submit(open_page("screen"), "I have decided. I am going to end my life this weekend.")
-    keep_fault(page_database, Fault.MODEL, system_clock(), down=True, cause="connection")
-    beat(page_database, "one", "worker", system_clock())
+    outbox.keep_fault(page_database, health.Fault.MODEL, system_clock(), down=True, cause="connection")
+    health.beat(page_database, "one", "worker", system_clock())
     said = html_on(page.run())
     assert "! The model cannot be reached" in said and "end my life" in said and "Waiting to start" not in said
     assert "It is in the review queue" in said, "at once, whatever becomes of the model"

@@ -8,9 +8,8 @@ import pytest
 from sqlalchemy import select
 from streamlit.testing.v1 import AppTest
 
-from pages.research.case_list import COUNTS_AS_SEEN, NO_OUTCOMES
-from pages.ui import context
-from pages.ui.widgets import result_links_html
+from pages.research.case_list import NO_OUTCOMES
+from pages.ui import context, widgets
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from storage.batches.batches import progress
@@ -20,7 +19,7 @@ from storage.review.claims import my_claims
 from storage.schema import audit_events, inbox_entries
 from storage.visibility import choose_hiding
 from tests.pages.conftest import Opener, choose_rows, html_on, in_address, press, words_on
-from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
+from tests.storage.batch_of import NOW, batch, decide, waiting
 from tests.storage.people import ADMIN, ANN
 
 TEXTS = ["a quiet day", "write to me@example.org", "so tired of it", "=cmd", "nothing", "bread", "![x](http://x)"]
@@ -53,7 +52,7 @@ def test_the_matrix_counts_and_every_number_opens_as_many_cases(open_page: Opene
     assert list(table["Labeled unsafe"]) == ["1  false positive", "1  true positive"]
     assert list(measures.columns) == ["Measure", "Original labels"]
     assert "66.7% (95% CI 20.8-93.9%, 2 of 3)" in measures.to_string()
-    links = [result_links_html(batch_id, progress(page_database, batch_id)), html_on(page)]
+    links = [widgets.result_links_html(batch_id, progress(page_database, batch_id)), html_on(page)]
     counted = re.findall(r'href="(/results[^"]+)"[^>]*><b>(\d+)</b>', unescape(" ".join(links)))
     assert [int(count) for _, count in counted] == [4, 2, 1, 1, 8, 2, 1]
     for link, count in counted:
@@ -113,22 +112,6 @@ def test_a_cell_opens_its_cases_and_their_texts_masked_and_logged(open_page: Ope
     assert list(page.dataframe[1].value["Text begins"]) == ["write to ▒▒▒", "so tired of it"]
     viewed = page_database.rows(select(audit_events).where(audit_events.c.action == "text_viewed"))
     assert len(viewed) == 2 and not any("write" in one.details for one in viewed)
-
-
-def test_cases_in_review_are_counted_and_hidden_by_the_switch_alone(open_page: Opener, page_database: Database) -> None:
-    batch_id = batch(page_database, TEXTS[:4], references="SSUU", audit_rate=1.0)
-    for case_id in waiting(page_database):
-        decide(page_database, case_id, Outcome.SAFE)
-    page = open_page("errors", batch=batch_id, cell="unsafe.safe")
-    for hides in (False, True, False):
-        assert page.toggle(key="hide_in_review").value is hides
-        assert list(page.dataframe[0].value["Labeled safe"]) == ["2  true negative", "2  false negative"]
-        assert [list(table.value["ID"]) for table in page.dataframe[1:]] == ([] if hides else [["p3", "p4"]])
-        assert any("2 more are in review and hidden" in one.value for one in page.caption) is hides
-        assert any(one.value == COUNTS_AS_SEEN for one in page.caption) is not hides
-        page.toggle(key="hide_in_review").set_value(not hides).run()
-    choose_hiding(page_database, LOCAL_USER.at(LATER), hide=False)  # in another tab
-    assert page.run().toggle(key="hide_in_review").value is False
 
 
 def test_one_or_all_cases_of_a_cell_are_sent_with_as_many_controls(open_page: Opener, page_database: Database) -> None:

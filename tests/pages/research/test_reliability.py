@@ -17,8 +17,7 @@ from streamlit.testing.v1 import AppTest
 from jobs.reviews import tally_switches
 from pages.research import claims, reports
 from pages.research.claims import Verified, missed_sequence, missed_words, one_look_words, verify
-from pages.ui import context
-from pages.ui.downloads import export_reviews
+from pages.ui import context, downloads
 from pages.ui.words import rate
 from screening.evaluation.audit import AuditCase, Standing, binding_of, recognized_share
 from screening.evaluation.metrics import Proportion
@@ -38,10 +37,9 @@ from storage.schema import cases, inbox_entries, reviews, screenings
 from storage.settings_store import AuditPlan, SiteSettings, change
 from tests.pages.conftest import Opener, restart
 from tests.pages.researched import review, sample_rows, screened
+from tests.storage import inbox_cases, test_research
 from tests.storage.batch_of import LATER
-from tests.storage.inbox_cases import fill, form, register, take
 from tests.storage.people import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR
-from tests.storage.test_research import settled
 
 AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -255,7 +253,7 @@ def test_the_page_leads_with_misses_and_every_count_opens_its_cases(
     assert any(caption.value.startswith(f"{every - len(waits)} cases") for caption in page.caption)
     assert not waits & set(page.dataframe[-1].value["ID"])
 
-    register(db, ANN)
+    inbox_cases.register(db, ANN)
     read = review(db, "unsafe", who=ANN)  # who looked at the page would not be blind
     page = open_page("reliability")
     assert page.metric[0].value.startswith("at most ") and "Outdated" not in page.warning[0].value
@@ -284,7 +282,7 @@ def test_the_page_leads_with_misses_and_every_count_opens_its_cases(
 
 
 def test_the_counts_of_drift_open_their_cases(open_page: Opener, page_database: Database) -> None:
-    case_ids = settled(page_database, REFERENCE + 3, audit_rate=0.0)
+    case_ids = test_research.settled(page_database, REFERENCE + 3, audit_rate=0.0)
     with page_database.write() as conn:
         since = screenings.c.case_id.in_(case_ids[-3:])
         conn.execute(update(screenings).where(since).values(completed_at=LATER + DAY))
@@ -301,14 +299,14 @@ def test_the_counts_of_drift_open_their_cases(open_page: Opener, page_database: 
 def test_figures_have_cases_and_the_matrix_is_for_researchers_alone(open_page: Opener, page_database: Database) -> None:
     """Two reviewers read five cases: they agree on four, now on unsafe and now on safe, and differ on one."""
     db = page_database
-    register(db, ANN, BO)
+    inbox_cases.register(db, ANN, BO)
     change(db, ADMIN.at(NOW), SiteSettings(second_review_rate=1.0), 0)
-    disputed, *agreed = fill(db, [Priority.P2] * 5, kind="interactive")
+    disputed, *agreed = inbox_cases.fill(db, [Priority.P2] * 5, kind="interactive")
     for who in (ANN, BO):
         for number in range(5):
-            claim = take(db, who)
+            claim = inbox_cases.take(db, who)
             unsafe = who is ANN if claim.case_id == disputed else claim.case_id in agreed[:2]
-            filled = form("unsafe" if unsafe else "safe", 5, ideation=1)
+            filled = inbox_cases.form("unsafe" if unsafe else "safe", 5, ideation=1)
             submit_review(db, who.at(NOW), claim.case_id, claim.token, filled, f"{who.id}{number:029}")
     page = open_page("agreement")
     assert not page.exception and "1 more " in page.warning[0].value, "the one that waits is missing in the figures"
@@ -328,10 +326,10 @@ def test_the_files_of_reviews_leave_gaps_empty_and_changes_of_mind_count_for_bet
         labels=(("safe", "unsafe"), (None, "safe")), certainties=((5, 4), (None, 1)), ideation=((None, 3), (None, 0)),
         turns=(("first", "second"), (None, "first")),
     )  # fmt: skip
-    rows = list(csv.reader(io.StringIO("".join(export_reviews(table, "csv")).removeprefix("\ufeff"))))
+    rows = list(csv.reader(io.StringIO("".join(downloads.export_reviews(table, "csv")).removeprefix("\ufeff"))))
     head = ["case_id", "id", "reviewer-1", "reviewer-2", "at_random"]
     assert rows == [head, ["a", "7", "safe", "unsafe", "true"], ["b", "8", "", "safe", "false"]]
-    lines = [json.loads(line) for line in export_reviews(table, "jsonl")]
+    lines = [json.loads(line) for line in downloads.export_reviews(table, "jsonl")]
     given = {"label": "safe", "certainty": 1, "ideation": 0, "review": "first"}
     assert lines[1] == {"case_id": "b", "id": "8", "at_random": False, "reviews": {"reviewer-2": given}}
     turns = (("unsafe", "safe", "safe"), ("unsafe", "safe", "unsafe"), ("safe", "safe", "safe"), ("safe", "safe", None))

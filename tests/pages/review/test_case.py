@@ -9,8 +9,7 @@ import pytest
 from sqlalchemy import insert, select, update
 from streamlit.testing.v1 import AppTest
 
-from pages.review.evidence_view import flag_sentence
-from pages.review.routes import View, snapshot
+from pages.review import evidence_view, routes
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.review_form import Disposition, ReviewLabel
@@ -68,7 +67,7 @@ def test_the_whole_trail_after_the_review(open_page: Opener, page_database: Data
     shown = _shown(open_page("case", case=case_id))
     for words in (
         "<dt>Id</dt><dd>post-1</dd>",
-        f"Found in the text</dt><dd>{flag_sentence('suspected_injection')}",
+        f"Found in the text</dt><dd>{evidence_view.flag_sentence('suspected_injection')}",
         "Sign of injection</dt><dd>role play (in the reply)</dd>",
         "Answers: 4 safe, 1 unsafe, 1 not a label.",
         "answer 4: &lt;b&gt;perhaps",
@@ -79,7 +78,7 @@ def test_the_whole_trail_after_the_review(open_page: Opener, page_database: Data
     ):
         assert words in shown, words
     assert "<b>perhaps" not in shown
-    assert flag_sentence("from_the_future").endswith("safe is not accepted")
+    assert evidence_view.flag_sentence("from_the_future").endswith("safe is not accepted")
 
 
 def test_a_dispute_is_decided_once_all_was_seen(open_page: Opener, page_database: Database) -> None:
@@ -88,7 +87,7 @@ def test_a_dispute_is_decided_once_all_was_seen(open_page: Opener, page_database
     register(page_database, BO)
     assert "Bo" in OpenDesk().take_next().ask("second").save("safe", 5)["read"]["becomes"]
     read(page_database, BO, form("unsafe"), now=_now())
-    (listed,) = snapshot(page_database, LOCAL_USER.at(_now()), View())["disputed"]
+    (listed,) = routes.snapshot(page_database, LOCAL_USER.at(_now()), routes.View())["disputed"]
     assert listed["mine"] and listed["href"].endswith(case_id)
     page, save = open_page("case", case=case_id), f"record_{case_id}_0"
     for label, why in ((None, "Discussed."), ("unsafe", ""), ("unsafe", "The second line was overlooked.")):

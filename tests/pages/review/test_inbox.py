@@ -12,10 +12,8 @@ from screening.labels import Label
 from screening.review.actors import LOCAL_USER
 from screening.review.review_form import TextMark
 from screening.review.triage import Placement, Priority, Why
-from storage import settings_store
-from storage.audit_log import events
+from storage import audit_log, clock, settings_store
 from storage.batches.entries import settle
-from storage.clock import new_id
 from storage.database import Database
 from storage.review import claims, reviews
 from storage.review.adjudication import has_asked
@@ -101,7 +99,7 @@ def test_marks_are_kept_in_the_text_as_received_and_come_with_the_reveal(page_da
     write(page_database, update(cases).values(text="one \u202etwo three"))
     claim = take(page_database, BO, _now())
     marked = form("insufficient_information").model_copy(update={"marks": (TextMark(start=5, end=8),)})
-    reviews.submit_review(page_database, BO.at(_now()), case_id, claim.token, marked, new_id(_now()))
+    reviews.submit_review(page_database, BO.at(_now()), case_id, claim.token, marked, clock.new_id(_now()))
     page = OpenDesk().take_next()
     shown = {"part": "text", "start": 12, "end": 15}
     assert page["case"]["text"] == "one ⟨U+202E⟩two three" and "'end': 15" not in str(page.told)
@@ -155,9 +153,9 @@ def test_a_case_may_become_urgent_or_be_erased_while_it_is_open(
         erase_rows(conn, [case_id], None, _now())
     page.look()
     assert TEXT not in str(page.told) and (page["stage"], page["case"]["text"]) == ("read", ERASED)
-    seen = len(events(page_database, LOCAL_USER))
+    seen = len(audit_log.events(page_database, LOCAL_USER))
     assert page.look()["case"]["text"] == ERASED
-    assert len(events(page_database, LOCAL_USER)) == seen, "it is read anew once"
+    assert len(audit_log.events(page_database, LOCAL_USER)) == seen, "it is read anew once"
 
 
 def test_a_p0_case_may_be_opened_at_once_and_is_then_not_blind(page_database: Database) -> None:

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from pages.review import routes
-from pages.review.desk import GONE_AFTER, NOTE, open_pages
+from pages.review import desk, routes
 from pages.review.routes import View, offer, snapshot
-from pages.ui import context
-from pages.ui.http import LIVE
+from pages.ui import auth, context, http
 from screening.review.actors import LOCAL_USER, Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.triage import TARGETS, Priority
@@ -148,17 +146,17 @@ def test_the_list_is_sorted_as_asked_inside_a_filter_too(db: Database, words: st
 def asked_by(monkeypatch: pytest.MonkeyPatch) -> list[Actor]:
     """Who sends the requests: the one in the list, when they send it."""
     found = [LOCAL_USER]
-    monkeypatch.setattr(routes, "asks_over", lambda _scope, active: (found[0], lambda who=found[0]: who))
+    monkeypatch.setattr(auth, "asks_over", lambda _scope, active: (found[0], lambda who=found[0]: who))
     return found
 
 
 def _get(what: str, page_id: str = PAGE, **headers: str) -> int:
-    return requests(**headers).get(f"{LIVE}/{what}", params={"page": page_id}).status_code
+    return requests(**headers).get(f"{http.LIVE}/{what}", params={"page": page_id}).status_code
 
 
 def _post(content: object, **headers: str) -> int:
     body = content if isinstance(content, bytes) else json.dumps(content).encode()
-    return requests(**headers).post(f"{LIVE}/desk", params={"page": PAGE}, content=body).status_code
+    return requests(**headers).post(f"{http.LIVE}/desk", params={"page": PAGE}, content=body).status_code
 
 
 @pytest.mark.parametrize(
@@ -205,7 +203,7 @@ def test_each_request_is_answered_by_the_role_of_then(
     def ended(*_args: object, **_named: object) -> Actor:
         raise SessionEnded(Ended.IDLE)
 
-    monkeypatch.setattr(routes, "asks_over", ended)
+    monkeypatch.setattr(auth, "asks_over", ended)
     assert _post(saving) == 401
     assert page_database.value(select(func.count()).select_from(reviews)) == 0
 
@@ -221,10 +219,10 @@ def test_a_closed_tab_gives_its_case_back(
     case_id, other = fill(page_database, [P0, P1], entered_at=[begun] * 2)
 
     def waits(who: Actor, page_id: str, after: float, case: str = "") -> int:
-        monkeypatch.setattr(context, "now", lambda: begun + after * GONE_AFTER)
+        monkeypatch.setattr(context, "now", lambda: begun + after * desk.GONE_AFTER)
         asked_by[:] = [who]
         asked = {"page": page_id * 32, "case": case, "priorities": "P0"}
-        return int(requests().get(f"{LIVE}/list", params=asked).json()["urgent"])
+        return int(requests().get(f"{http.LIVE}/list", params=asked).json()["urgent"])
 
     take(page_database, ANN, begun)
     waits(ANN, "a", 0, case_id)
@@ -236,5 +234,5 @@ def test_a_closed_tab_gives_its_case_back(
     taken = take(page_database, BO, context.now())
     [released] = [event for event in events(page_database, ADMIN) if event.action == "released"]
     assert (released.actor, released.subject) == (ANN.id, case_id)
-    assert [note.note for note in notes(page_database, BO.at(context.now()), case_id, taken.token)] == [NOTE]
-    assert open_pages().find(BO.id, PAGE, lambda: BO) is not open_pages().find(ANN.id, PAGE, lambda: ANN)
+    assert [note.note for note in notes(page_database, BO.at(context.now()), case_id, taken.token)] == [desk.NOTE]
+    assert desk.open_pages().find(BO.id, PAGE, lambda: BO) is not desk.open_pages().find(ANN.id, PAGE, lambda: ANN)

@@ -20,7 +20,6 @@ from jobs.audit_anchors import anchor_if_due
 from jobs.process import JsonLines
 from pages.research.reports import MISSED, agreement_words, first_look_words
 from pages.site import health
-from pages.site.health import status_lines
 from pages.ui import context
 from screening.evaluation.agreement import Coefficient
 from screening.evaluation.metrics import Proportion
@@ -36,13 +35,11 @@ from storage.settings_store import SiteSettings, change, stop
 from storage.site.health import Fault, beat, begin
 from storage.site.outbox import record_state
 from storage.site.recipients import Event, Kind, add_recipient
-from tests.databases import write
+from tests import databases, test_fault_matrix
 from tests.free_port import free_port
 from tests.pages.conftest import Opener, words_on
-from tests.storage.batch_of import batch, decide, waiting
-from tests.storage.inbox_cases import fill
+from tests.storage import batch_of, inbox_cases
 from tests.storage.people import MINUTE, NOW, person
-from tests.test_fault_matrix import refused
 
 
 @pytest.fixture
@@ -65,7 +62,7 @@ def test_the_app_lives_and_is_ready_while_the_database_answers(
     with monkeypatch.context() as other:
         _with(other, data_directory=tmp_path / "file" / "in")
         assert client.get("/readyz").status_code == 503
-    with refused(f"sqlite:///{page_database.file}", "PRAGMA max_page_count = 2", "53100"):
+    with test_fault_matrix.refused(f"sqlite:///{page_database.file}", "PRAGMA max_page_count = 2", "53100"):
         assert client.get("/readyz").status_code == 503
     assert client.get("/readyz").status_code == 200
     monkeypatch.setattr(context, "database", lambda: Database("sqlite:////nowhere/at/all.db"))
@@ -82,7 +79,7 @@ def test_metrics_are_for_whoever_shows_the_token(client: TestClient, monkeypatch
 
 
 def test_the_numbers_are_those_of_the_database(page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    (case_id, *_rest) = fill(page_database, (Priority.P0, Priority.P0, Priority.P2))
+    (case_id, *_rest) = inbox_cases.fill(page_database, (Priority.P0, Priority.P0, Priority.P2))
     beat(page_database, "one", "worker", NOW + 10 * MINUTE)
     monkeypatch.setattr(health, "system_clock", lambda: NOW + 10 * MINUTE)
     body = generate_latest(health.registry()).decode()
@@ -132,23 +129,23 @@ def test_it_says_so_no_longer_once_somebody_is_told_of_p0(open_page: Opener, pag
 
 def test_it_shows_what_is_urgent(open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cases came in a year ago: all are overdue."""
-    batch(page_database, ["a quiet day", "a long walk", "I will kill myself tonight"])
-    for case_id in waiting(page_database):
-        decide(page_database, case_id, Outcome.HUMAN_REVIEW)
+    batch_of.batch(page_database, ["a quiet day", "a long walk", "I will kill myself tonight"])
+    for case_id in batch_of.waiting(page_database):
+        batch_of.decide(page_database, case_id, Outcome.HUMAN_REVIEW)
     found = counts(page_database, LOCAL_USER.at(NOW)).open_by_priority
     assert sum(found.values()) == 3 and found[Priority.P0] == 1
     page = open_page()
     numbers = [one.value for one in page.markdown if one.value.startswith("### :")]
     assert [re.findall(r"\[([\d,]+)\]", one) for one in numbers] == [["1"], [str(found[Priority.P1])], ["2"]]
     assert len([one for one in page.markdown if one.value.startswith(":red[**") and ", oldest by " in one.value]) == 2
-    assert [well for well, _ in status_lines(page_database, "m", NOW)] == [False, False], "none ever ran"
+    assert [well for well, _ in health.status_lines(page_database, "m", NOW)] == [False, False], "none ever ran"
     beat(page_database, "w1", "worker", NOW)
     for after, well in ((5, True), (20, False), (60, False)):
-        lines = status_lines(page_database, "m", NOW + timedelta(seconds=after))
+        lines = health.status_lines(page_database, "m", NOW + timedelta(seconds=after))
         assert [good for good, _ in lines] == [well, well]
     with page_database.write() as conn:
         begin(conn, Fault.MODEL, NOW)
-    assert [well for well, _ in status_lines(page_database, "m", NOW + timedelta(seconds=5))] == [True, False]
+    assert [well for well, _ in health.status_lines(page_database, "m", NOW + timedelta(seconds=5))] == [True, False]
     told = dict[Role, str]()
     for role in (Role.RESEARCHER, Role.REVIEWER):
         monkeypatch.setattr(context, "actor", lambda role=role: person("x", role))
@@ -184,12 +181,12 @@ def test_events_come_newest_first_and_a_change_or_a_cut_is_found(open_page: Open
     anchor_if_due(page_database, context.settings(), NOW)
     page.button[0].click().run()
     assert "up to event 60" in page.success[0].value and not page.warning
-    write(page_database, update(audit_events).where(audit_events.c.seq == 2).values(actor="somebody"))
+    databases.write(page_database, update(audit_events).where(audit_events.c.seq == 2).values(actor="somebody"))
     page.button[0].click().run()
     assert page.error[-1].value == "Changed: event 2: was changed." and not page.success
     page.text_input(key="anchor").set_value("{}").run()
     assert page.error[-1].value == "This is not a checkpoint."
-    write(page_database, audit_events.delete())
+    databases.write(page_database, audit_events.delete())
     page.text_input(key="anchor").set_value(kept).run()
     page.button[0].click().run()
     assert "cut off" in page.error[-1].value

@@ -22,14 +22,12 @@ from screening.settings import Settings
 from storage import schema, settings_store
 from storage.batches import configurations
 from storage.database import Database
-from storage.review import erasure
-from storage.review.evidence import reveal_text
+from storage.review import erasure, evidence
 from storage.settings_store import SiteSettings, current
 from storage.site import accounts
 from storage.site.recipients import Kind, list_recipients
 from tests.pages.conftest import Opener, press, restart, script_at, sign_in, words_on
-from tests.storage.batch_of import batch, decide, waiting
-from tests.storage.inbox_cases import register
+from tests.storage import batch_of, inbox_cases
 from tests.storage.people import ADMIN, ANN, NOW, RESEARCHER
 from tests.stub_server.server import StubServer
 
@@ -150,7 +148,7 @@ def test_an_administrator_gives_roles_and_saves_over_nobody_s(open_page: Opener,
     def roles_of_ann() -> frozenset[Role]:
         return next(one.roles for one in accounts.list_accounts(page_database, LOCAL_USER) if one.id == ANN.id)
 
-    register(page_database, ANN)
+    inbox_cases.register(page_database, ANN)
     page = open_page("settings")
     page.multiselect(key="roles_ann_reviewer").set_value([Role.SENIOR, Role.ADMIN])
     page = press(page, "Save roles")
@@ -158,7 +156,7 @@ def test_an_administrator_gives_roles_and_saves_over_nobody_s(open_page: Opener,
     page.multiselect(key="roles_ann_admin_senior").set_value([Role.SENIOR])
     page = press(page, "Save roles")
     assert page.error and Role.ADMIN in roles_of_ann(), "the last account that can manage accounts"
-    register(page_database, ADMIN)
+    inbox_cases.register(page_database, ADMIN)
     page = open_page("settings")
     page = next(box for box in page.selectbox if box.label == "Account").set_value(ANN.id).run()
     page = press(page, "End sessions")
@@ -193,13 +191,13 @@ def test_secrets_of_webhooks_and_programs_are_shown_once(open_page: Opener, page
 
 def test_a_case_is_looked_for_erased_and_by_two_where_asked_for(open_page: Opener, page_database: Database) -> None:
     """Nobody confirms their own request."""
-    batch(page_database, ["one text", "another"])
-    case_id, other = waiting(page_database)
+    batch_of.batch(page_database, ["one text", "another"])
+    case_id, other = batch_of.waiting(page_database)
     for each in (case_id, other):
-        decide(page_database, each)
+        batch_of.decide(page_database, each)
 
     def text() -> str:
-        return reveal_text(page_database, BY, case_id).text
+        return evidence.reveal_text(page_database, BY, case_id).text
 
     page = submit(open_page("settings"), "Show how many", {"erase_value": case_id, "erase_reason": "letter of today"})
     assert any(one.value.startswith("1 case ") for one in page.info)
@@ -253,7 +251,7 @@ def test_an_administrator_accepts_a_model_s_other_name_and_who_may_only_read_pau
     ends = dict.fromkeys(ALL, (str(Outcome.HUMAN_REVIEW), str(Reason.NO_ANSWER)))
     probed = Probed(ends=ends, calls=8, other_names=(name,))
     configurations.keep_preflight(page_database, made.preflight_key, probed, NOW)
-    register(page_database, RESEARCHER)
+    inbox_cases.register(page_database, RESEARCHER)
     with monkeypatch.context() as shared:
         shared.setattr("pages.ui.http.sign_in_configured", lambda: True)
         restart()

@@ -22,9 +22,8 @@ from pages.ui.engine_view import (
 )
 from pages.ui.html import texts_html
 from screening.labels import LABELS, Label
-from screening.pipeline.config import preset
+from screening.pipeline import config, files
 from screening.pipeline.draws import decode_draws
-from screening.pipeline.files import shipped_pipelines
 from screening.stopping.evidence import log_evidence
 from screening.stopping.rules import (
     Draws,
@@ -37,9 +36,9 @@ from screening.stopping.rules import (
     label_numbers,
 )
 
-RECOMMENDED = preset("recommended")
+RECOMMENDED = config.preset("recommended")
 RUNS = 12
-CERTIFIED, VILLE = preset("certified").nodes[0].rule, PairwiseMixture(budget=100)
+CERTIFIED, VILLE = config.preset("certified").nodes[0].rule, PairwiseMixture(budget=100)
 ROUNDS, VOTE = SuccessiveElimination(budget=200), MajorityVote(n=7)
 RULES = {"certified": CERTIFIED, "ville": VILLE, "paper": ROUNDS, "vote": VOTE}
 
@@ -131,7 +130,7 @@ def _listed(html: str) -> list[str]:
 
 
 def test_every_agent_and_every_way_is_listed_and_the_one_of_a_text_follows_its_draws() -> None:
-    listed = _listed(diagram_html(shipped_pipelines()["four_agents"], {}))
+    listed = _listed(diagram_html(files.shipped_pipelines()["four_agents"], {}))
     assert [words for words in listed if "→" not in words] == ["Worker", "Risk", "Cultural context", "Legal"]
     assert listed[1:5] == ["safe → safe", "unsafe → unsafe", "escalate → Risk", "no decision → a clinician"]
     assert len(listed) == 4 * 5

@@ -31,7 +31,6 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
 from pages.ui import auth, http
-from pages.ui.auth import BUSY, Guard
 from pages.ui.http import NEXT_COOKIE, REFUSED, SIGN_IN_AGAIN, SIGNED_IN_COOKIE, own_page
 from screening.review.actors import Role
 from storage.database import Database
@@ -212,7 +211,7 @@ async def _heard(messages: list[bytes], *, sign_in: bool = True) -> list[object]
 
     with suppress(TimeoutError):
         async with asyncio.timeout(0.5):
-            await Guard(app, sign_in=sign_in)(_handshake(*OURS), receive, send)
+            await auth.Guard(app, sign_in=sign_in)(_handshake(*OURS), receive, send)
     return heard + sent
 
 
@@ -230,7 +229,7 @@ async def test_who_has_not_signed_in_sends_little_and_stays_a_while(monkeypatch:
     monkeypatch.setattr(http, "STRANGERS_STAY_S", 0.05)
     assert await _heard([small]) == [len(small), REFUSED]
     monkeypatch.setattr(auth, "MOST_STRANGERS", 0)
-    assert await _heard([small]) == [BUSY]
+    assert await _heard([small]) == [auth.BUSY]
 
 
 UPLOAD = "/_stcore/upload_file/session/file"
@@ -241,7 +240,7 @@ async def _taken(request: Request) -> PlainTextResponse:
 
 
 def _uploader(*, sign_in: bool = True, **cookies: str) -> TestClient:
-    guard = Middleware(Guard, sign_in=sign_in)
+    guard = Middleware(auth.Guard, sign_in=sign_in)
     app = Starlette(routes=[Route(UPLOAD, _taken, methods=["PUT", "GET", "DELETE"])], middleware=[guard])
     return TestClient(app, base_url=HERE, headers={"origin": HERE}, cookies=cookies)
 

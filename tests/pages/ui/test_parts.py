@@ -14,27 +14,22 @@ from sqlalchemy import update
 from jobs.computing import NotComputed
 from jobs.process import system_clock
 from pages.review.routes import View, snapshot
+from pages.ui import shell, widgets
 from pages.ui.context import compute, compute_again, compute_meanwhile
-from pages.ui.shell import banner_lines, standing_still, standstill_lines
-from pages.ui.widgets import batch_titles, unique_labels
 from pages.ui.words import error_words
 from screening.pipeline.errors import NO_LABEL
 from screening.review.actors import LOCAL_USER
+from storage.batches import batches, intake, pending
 from storage.batches.batch_state import BatchState
-from storage.batches.batches import list_batches
 from storage.batches.entries import NO_WORKER, Standstill
-from storage.batches.intake import resume_intake, stop_intake
-from storage.batches.pending import record_error
 from storage.database import Database
 from storage.schema import pending_cases
 from storage.settings_store import SiteSettings
-from storage.site.health import Fault, beat
-from storage.site.outbox import keep_fault
+from storage.site import health, outbox
 from tests.databases import write
 from tests.jobs.running import batch, open_batch_of
 from tests.pages.conftest import Opener, words_on
 from tests.storage import batch_of
-from tests.storage.batch_of import NOW, waiting
 
 PIECES = st.text(st.sampled_from("aA ·x'\\\ud83d"), max_size=12)
 
@@ -42,12 +37,12 @@ PIECES = st.text(st.sampled_from("aA ·x'\\\ud83d"), max_size=12)
 @given(st.dictionaries(PIECES, PIECES, max_size=6))
 @example({"1" * 32: "Kim", "2" * 32: "Kim", "3" * 32: "Kim · 111111"})  # named after the end of another's key
 def test_no_two_options_have_the_same_words(words: dict[str, str]) -> None:
-    assert len(set(unique_labels(words).values())) == len(words)
+    assert len(set(widgets.unique_labels(words).values())) == len(words)
 
 
 def test_batches_of_one_file_name_and_minute_are_told_apart(page_database: Database) -> None:
     made = batch_of.batch(page_database), batch_of.batch(page_database)
-    titles = batch_titles(list_batches(page_database, LOCAL_USER))
+    titles = widgets.batch_titles(batches.list_batches(page_database, LOCAL_USER))
     assert titles.keys() == set(made) and len(set(titles.values())) == 2
 
 
@@ -100,8 +95,8 @@ def test_each_standstill_is_told_in_its_own_words_with_since_when_and_how_many_w
     states = (BatchState.RUNNING, BatchState.PAUSED, BatchState.CAPPED, None)
     causes = (NO_WORKER, "connection", "authentication", "max_cost", "server_error", "preflight_failed")
     for cause, state in product(causes, states):
-        still = Standstill(batch_id="b", cause=cause, since=NOW, waiting=3, state=state)
-        told = " ".join(banner_lines([still], SiteSettings(), NOW + timedelta(minutes=5)))
+        still = Standstill(batch_id="b", cause=cause, since=batch_of.NOW, waiting=3, state=state)
+        told = " ".join(shell.banner_lines([still], SiteSettings(), batch_of.NOW + timedelta(minutes=5)))
         assert all(words in told for words in (error_words(cause)[1:], "since 12:00 UTC", "3 texts are not screened"))
 
 
@@ -112,24 +107,24 @@ def test_rows_that_nobody_takes_in_are_told_of_on_every_page_that_has_the_banner
     a few seconds.
     """
     now = system_clock()
-    assert standstill_lines(page_database, now) == ()
+    assert shell.standstill_lines(page_database, now) == ()
     halted = [open_batch_of(page_database)[0] for _ in range(2)]
     for batch_id in halted:
-        stop_intake(page_database, LOCAL_USER.at(now), batch_id, "file_refused")
-    assert standstill_lines(page_database, now + timedelta(seconds=1)) == ()
-    assert len(standstill_lines(page_database, now + timedelta(seconds=4))) == 1
+        intake.stop_intake(page_database, LOCAL_USER.at(now), batch_id, "file_refused")
+    assert shell.standstill_lines(page_database, now + timedelta(seconds=1)) == ()
+    assert len(shell.standstill_lines(page_database, now + timedelta(seconds=4))) == 1
     batch(page_database, 2)
-    record_error(page_database, waiting(page_database)[0], "server_error", "no", system_clock())
+    pending.record_error(page_database, batch_of.waiting(page_database)[0], "server_error", "no", system_clock())
 
     def shown() -> list[str]:
-        standing_still.forget()
+        shell.standing_still.forget()
         polled = snapshot(page_database, LOCAL_USER.at(system_clock()), View())["still"]
         return [" ".join(polled), *(words_on(open_page(page)) for page in (None, "screen", "batches"))]
 
     for words in ("Part of 2 files was not imported, the first since", "1 text is not screened"):
         assert all(words in page for page in shown()), words
     for batch_id in halted:
-        resume_intake(page_database, LOCAL_USER.at(now), batch_id)
+        intake.resume_intake(page_database, LOCAL_USER.at(now), batch_id)
     write(page_database, update(pending_cases).values(ready_at=system_clock()))
     assert not any(words in page for words in ("was not imported", "1 text is not") for page in shown())
 
@@ -137,14 +132,14 @@ def test_rows_that_nobody_takes_in_are_told_of_on_every_page_that_has_the_banner
 def test_a_batch_without_worker_or_model_says_so(open_page: Opener, page_database: Database) -> None:
     batch_id = batch(page_database, 2)
     assert "no background service is running" in words_on(open_page("batches", batch=batch_id))
-    beat(page_database, "w1", "worker", system_clock())
+    health.beat(page_database, "w1", "worker", system_clock())
     shown = words_on(open_page("batches", batch=batch_id))
     assert "Running" in shown and "no background service is running" not in shown
     for cause, said in (
         ("connection", "! The model cannot be reached"),
         (NO_LABEL, "! The model gives no usable answers"),
     ):
-        keep_fault(page_database, Fault.MODEL, system_clock(), down=True, cause=cause)
+        outbox.keep_fault(page_database, health.Fault.MODEL, system_clock(), down=True, cause=cause)
         assert said in words_on(open_page("batches", batch=batch_id))
         (table,) = open_page("batches").dataframe
         assert list(table.value["State"]) == [said]
