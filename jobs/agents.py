@@ -162,7 +162,8 @@ class Agents:
         simulated = configuration.sampler.get("sampler") == "simulated"
         names = accepted_names(configuration)
         sampler = self._simulation(seed) if simulated else self.model_for(NodeAgent(), names)
-        if configuration.sampler != {**sampler.describe(), **servers_used(self._settings, configuration.pipeline)}:
+        servers = {} if simulated else servers_used(self._settings, configuration.pipeline)
+        if configuration.sampler != {**sampler.describe(), **servers}:
             raise SamplerError(
                 "configuration_changed",
                 "This batch began with other agents than the present settings name: restore them or start it anew.",

@@ -5,29 +5,23 @@ cancellation at once.
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from sqlalchemy import select
 
-from jobs.agents import Agents
 from jobs.process import system_clock
 from jobs.spend_guard import FRESH_S, CaseSpend, Permission, SpendGuard
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER
 from storage.batches import batches, counts
 from storage.batches.batch_state import BatchState, Caps
-from storage.batches.batches import change_caps, progress, retry_failed
+from storage.batches.batches import change_caps, progress
 from storage.database import Database
 from storage.schema import case_errors, cases, node_runs
 from storage.site import health
-from tests.jobs.files import batch_from, settings, write_posts
-from tests.jobs.processes import NotingStub
 from tests.jobs.running import Watched, batch, job_of, running, unended, until
 from tests.storage import batch_of
 from tests.storage.recount import recount
-from tests.stub_server import Fault, StubPlan
 
 AMBIGUOUS = "My friend says she wants to disappear"
 """Its first node takes several draw batches and sends it on to the next."""
@@ -51,25 +45,6 @@ def _require_accounted(db: Database, batch_id: str, calls: int) -> None:
     assert progress(db, batch_id).calls == calls
     with db.read() as conn:
         assert recount(conn, batch_id) == _totals(db, batch_id)
-
-
-@pytest.mark.usefixtures("short_pauses")
-async def test_calls_of_failed_draw_batches_count_and_so_a_cap_ends_every_retry(
-    db: Database, database_url: str, stub: Callable[[StubPlan], NotingStub], tmp_path: Path
-) -> None:
-    service = stub(StubPlan(faults={Fault.MALFORMED: 1.0}))
-    options = {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "k", "requests_per_minute": 100_000}
-    chosen = settings(database_url, options)
-    write_posts(tmp_path / "posts.csv", 12)
-    batch_id = batch_from(db, tmp_path / "posts.csv", chosen)
-    change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_calls=12))
-    async with contextlib.aclosing(Agents(chosen)) as made, running(db, made):
-        await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and unended(db) == 0)
-    found = progress(db, batch_id)
-    assert (found.why, found.lost_calls) == ("max_calls", found.calls)
-    _require_accounted(db, batch_id, service.counters.requests)
-    retry_failed(db, LOCAL_USER.at(system_clock()), batch_id)
-    assert progress(db, batch_id).state is BatchState.CAPPED
 
 
 @pytest.mark.parametrize(
