@@ -258,17 +258,14 @@ def detect_shape(words: str) -> tuple[Shape, str]:
     bare = words.strip()
     if bare.startswith("{"):
         return Shape.MESSAGES, json.dumps(_messages(_objects(bare)))
-    return Shape.MESSAGES if _is_list(bare) else Shape.TRANSCRIPT, words
+    # a transcript may begin with a time in brackets
+    is_list = bare.startswith("[") and bare[1:].lstrip()[:1] in ("{", "]")
+    return Shape.MESSAGES if is_list else Shape.TRANSCRIPT, words
 
 
 def decode(content: bytes) -> str:
     """The words of a file, in whatever encoding it is. Raises FileRefused."""
     return open_text(content, detect_encoding(content)).read()
-
-
-def _is_list(bare: str) -> bool:
-    """Whether it begins as a list of objects does; a transcript may begin with a time in brackets."""
-    return bare.startswith("[") and bare[1:].lstrip()[:1] in ("{", "]")
 
 
 def _objects(bare: str) -> list[Any]:

@@ -139,7 +139,7 @@ def priority_for(screening: Screening, flags: Collection[str]) -> Placement:
 
 
 def _by_answers(screening: Screening) -> Placement:
-    if any(_mostly_unsafe(run) for run in screening.runs if run.node != screening.runs[0].node):
+    if any(run.share(Label.UNSAFE) > 0.5 for run in screening.runs if run.node != screening.runs[0].node):
         return Placement(priority=Priority.P0, why=Why.LIKELY_URGENT)
     if any(_unsafe_leads(run) for run in screening.runs):
         return Placement(priority=Priority.P1, why=Why.PERSON_NEEDED)
@@ -217,10 +217,6 @@ def due_at(priority: Priority, entered_at: datetime, targets: Mapping[Priority, 
     '2026-01-01T00:15:00+00:00'
     """
     return entered_at + targets[priority]
-
-
-def _mostly_unsafe(run: NodeRun) -> bool:
-    return run.share(Label.UNSAFE) > 0.5
 
 
 def _unsafe_leads(run: NodeRun) -> bool:

@@ -5,8 +5,6 @@ parts decoded. A detector by wording is evaded by other wording: it stands besid
 reading of answers and the second look, and replaces none of them. How much it finds: docs/model-layer.md.
 """
 
-import base64
-import binascii
 import codecs
 import re
 import unicodedata
@@ -17,7 +15,7 @@ from functools import cache
 
 from screening.text.flags import Flag
 from screening.text.lexicon import Lexicon, Readings, Wording
-from screening.text.readings import Reading, versions
+from screening.text.readings import Reading, from_base64, versions
 
 EXCERPT = 80
 """Most characters of a matched wording that a sign keeps; it is part of the text and never logged."""
@@ -152,11 +150,8 @@ def _wordings() -> tuple[Wording, ...]:
 
 def _any_case(expression: str) -> re.Pattern[str]:
     """For texts in lower case."""
-    return re.compile(_in_lower_case(expression), re.DOTALL)
-
-
-def _in_lower_case(expression: str) -> str:
-    return _ESCAPED.sub(lambda part: part[0] if part[0][0] == "\\" else _lower(part[0]), expression)
+    lower = _ESCAPED.sub(lambda part: part[0] if part[0][0] == "\\" else _lower(part[0]), expression)
+    return re.compile(lower, re.DOTALL)
 
 
 def _join_letters(text: str) -> Iterator[str]:
@@ -165,14 +160,13 @@ def _join_letters(text: str) -> Iterator[str]:
         wide = re.sub(r"\s{2,}|\s*[/|]\s*", "\0", text)
         yield _SPACED.sub(lambda match: _GAPS.sub("", match[0]), wide).replace("\0", " ")
         yield _SPACED.sub(lambda match: _GAPS.sub("", match[0]), text)
-    unmarked = text if text.isascii() else _strip_marks(_SHOWS_NOTHING.sub("", text))
+    unmarked = text
+    if not text.isascii():
+        parts = unicodedata.normalize("NFKD", _SHOWS_NOTHING.sub("", text))
+        unmarked = "".join(one for one in parts if not unicodedata.combining(one))
     for reading in (unmarked, unmarked.translate(_LEET), re.sub(r"(?<=\w)[-_.*](?=\w)", "", unmarked)):
         if reading != text:
             yield reading
-
-
-def _strip_marks(text: str) -> str:
-    return "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))
 
 
 def _decode(text: str) -> Iterator[str]:
@@ -181,20 +175,12 @@ def _decode(text: str) -> Iterator[str]:
     yield from (one for one in turned if _TURNED.search(one))
     yield from (one.text for one in list(versions(Reading(text)))[1:])
     for match in _BASE64.finditer(text):
-        yield from _readable(_base64(match[0]))
+        yield from _readable(from_base64(match[0]))
     for match in _HEX.finditer(text):
         digits = re.sub(r"0x|\\x|[\s:,]", "", match[0])
         yield from _readable(bytes.fromhex(digits[: len(digits) // 2 * 2]))
     for match in _BINARY.finditer(text):
         yield from _readable(bytes(int(byte, 2) for byte in re.findall("[01]{8}", match[0])))
-
-
-def _base64(token: str) -> bytes:
-    standard = token.rstrip("=").translate(str.maketrans("-_", "+/"))
-    try:
-        return base64.b64decode(standard + "=" * (-len(standard) % 4))
-    except (binascii.Error, ValueError):
-        return b""
 
 
 def _readable(decoded: bytes) -> Iterator[str]:

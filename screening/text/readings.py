@@ -4,6 +4,8 @@ Hard wraps, quote marks, markup, entities, escapes, quoted-printable and text de
 from a person who sees the text where it came from. The text itself and what a model is shown stay as they are.
 """
 
+import base64
+import binascii
 import html
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,12 +81,23 @@ def versions(reading: Reading) -> Iterator[Reading]:
         before, plain = plain, _undone(plain)
         if plain.text == before.text:
             break
-    joined = _joined(plain)
+    joined = plain
+    for pattern, by in _LAYOUT:
+        joined = joined.sub(pattern, by)
     seen: set[str] = set()
     for one in (reading, plain, joined, joined.sub(_ASIDE, " ")):
         if one.text not in seen:
             seen.add(one.text)
             yield one
+
+
+def from_base64(token: str) -> bytes:
+    """What it encodes, also in the alphabet for addresses; nothing where it encodes nothing."""
+    standard = token.rstrip("=").translate(str.maketrans("-_", "+/"))
+    try:
+        return base64.b64decode(standard + "=" * (-len(standard) % 4))
+    except (binascii.Error, ValueError):
+        return b""
 
 
 def _undone(reading: Reading) -> Reading:
@@ -95,12 +108,6 @@ def _undone(reading: Reading) -> Reading:
         for pattern, by in (*_BYTES, *(_RICH if rich else _ESCAPES), *_MARKUP):
             reading = reading.sub(pattern, by)
     return reading.sub(_APOSTROPHE, "'")
-
-
-def _joined(reading: Reading) -> Reading:
-    for pattern, by in _LAYOUT:
-        reading = reading.sub(pattern, by)
-    return reading
 
 
 _ENCODED = re.compile(r"[<&=%\\\[{]|#\d|U\+|_x|[^\x00-\x7f]")
@@ -195,12 +202,8 @@ _MARKUP: tuple[_Rule, ...] = (
     (re.compile(r"\[\[(?:[^\[\]|\n]*\|)?([^\[\]\n]*)\]\]"), r"\1"),
     (re.compile(r"\[/?[a-zA-Z]{1,8}(?:=[^\[\]\n]{0,100})?\]|\{/?[a-z]{1,12}(?::[^{}\n]{0,60})?\}"), ""),
     (re.compile(r"&(?:\w{2,31}|#\d{1,7}|#[xX][0-9A-Fa-f]{1,6});?"), lambda match: html.unescape(match[0])),
-    (re.compile(r"(?<=\w)& ?# ?(\d{2,5}) ?;|(?<=\w)#0?(39);"), lambda match: _character_of(match[1] or match[2])),
+    (re.compile(r"(?<=\w)& ?# ?(\d{2,5}) ?;|(?<=\w)#0?39;"), lambda match: html.unescape(f"&#{match[1] or 39};")),
 )
-
-
-def _character_of(number: str) -> str:
-    return html.unescape(f"&#{number};")
 
 
 _SHORT = "(?:m|s|d|t|re|ve|ll)"

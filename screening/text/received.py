@@ -1,7 +1,5 @@
 """A text at the edge: what is stored, what the model is shown, and what was found on the way in."""
 
-import base64
-import binascii
 import hashlib
 import html
 import json
@@ -14,6 +12,7 @@ from itertools import groupby
 from screening.text.display import EMOJI, Kind, invisibles, is_mark
 from screening.text.flags import REFUSES_SCREENING, Detector, Flag
 from screening.text.language import COMMON, VALIDATED_LANGUAGES, is_supported
+from screening.text.readings import from_base64
 from screening.text.risk_statements import risk_flags
 
 CHARACTER_LIMIT = 100_000
@@ -387,15 +386,8 @@ def _has_encoded_letters(text: str) -> bool:
     """Letters as character references, or a readable sentence in base 64."""
     if any(html.unescape(match.group()).isalpha() for match in _ENTITY.finditer(text)):
         return True
-    return any(_decodes(match.group()) for match in _BASE64.finditer(text))
-
-
-def _decodes(token: str) -> bool:
-    try:
-        plain = base64.b64decode(token + "=" * (-len(token) % 4), validate=True).decode("ascii")
-    except (binascii.Error, ValueError):
-        return False
-    return plain.isprintable() and " " in plain
+    plain = (from_base64(match.group()).decode("ascii", "replace") for match in _BASE64.finditer(text))
+    return any(one.isascii() and one.isprintable() and " " in one for one in plain)
 
 
 def _is_reversed(text: str) -> bool:
