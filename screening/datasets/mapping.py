@@ -54,7 +54,8 @@ PEOPLE = frozenset(
 TRANSCRIPT = "transcript"
 """The name of a column that holds conversations where there is no other, and of a file that is one."""
 
-_DERIVED = ("cleaned text",)
+DERIVED = ("cleaned text",)
+"""Names of columns that are made from the text."""
 _SCREENED = ("text", "reply")
 _PLACE = re.compile(r"(.+) \((?:column \d+|question [^()]*)\)")
 _RATING = re.compile(
@@ -183,25 +184,20 @@ def propose_mapping(columns: Iterable[str]) -> ColumnMapping | None:
     ColumnMapping(text='Post', joined=(), id=' ID ', title=None, reply=None, label=None, group=None, where=None, \
 lists=False, conversation=None, unread=())
     """
-    by_name = {_known_as(column): column for column in reversed(tuple(columns))}
+    by_name = {known_as(column): column for column in reversed(tuple(columns))}
     if set(by_name) == {TRANSCRIPT}:
         return ColumnMapping(text=by_name[TRANSCRIPT], conversation=ConversationReading(shape=Shape.TRANSCRIPT))
-    found = {role: next((by_name[name] for name in names if name in by_name), None) for role, names in _NAMES.items()}
-    text = found.pop("text")
-    if text is None:
+    found: dict[str, Any] = _first_known(_NAMES, by_name)
+    if found["text"] is None:
         return None
     if found["group"] is None:
         people = (by_name[name] for name in OF_A_PERSON if name in by_name)
         found["group"] = next((column for column in people if column != found["id"]), None)
-    return ColumnMapping(
-        text=text,
-        id=found["id"],
-        title=found["title"],
-        reply=found["reply"],
-        label=found["label"],
-        group=found["group"],
-        where=found["where"],
-    )
+    return ColumnMapping(**found)
+
+
+def _first_known(names: Mapping[str, tuple[str, ...]], columns: Mapping[str, str]) -> dict[str, str | None]:
+    return {role: next((columns[name] for name in known if name in columns), None) for role, known in names.items()}
 
 
 def propose_turns(columns: Iterable[str]) -> dict[str, str | None]:
@@ -211,8 +207,7 @@ def propose_turns(columns: Iterable[str]) -> dict[str, str | None]:
     {'role': 'Role', 'order': 'turn', 'time': None, 'turn_id': None}
     """
     by_name = {normalised_name(column): column for column in reversed(tuple(columns))}
-    known = ((part, (by_name[name] for name in names if name in by_name)) for part, names in _OF_A_TURN.items())
-    found = {part: next(columns_known, None) for part, columns_known in known}
+    found = _first_known(_OF_A_TURN, by_name)
     return found | ({"turn_id": None} if found["turn_id"] == found["order"] else {})
 
 
@@ -224,25 +219,15 @@ def rivals(columns: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
     >>> rivals(["id", "text", "message"]), rivals(["text", "cleaned_text"])
     ({'text': ('text', 'message')}, {})
     """
-    named = [(_known_as(column), column) for column in columns]
+    named = [(known_as(column), column) for column in columns]
     found: dict[str, tuple[str, ...]] = {}
     for role, names in _NAMES.items():
-        fits = [(name, column) for name, column in named if name in names and name not in _DERIVED]
+        fits = [(name, column) for name, column in named if name in names and name not in DERIVED]
         best = min((names.index(name) for name, _ in fits), default=0)
         kept = fits if role in _SCREENED else [(name, column) for name, column in fits if name == names[best]]
         if len(kept) > 1:
             found[role] = tuple(column for _, column in kept)
     return found
-
-
-def of_a_person(column: str) -> bool:
-    """Whether the name is that of a person's or conversation's id, which several rows may share."""
-    return _known_as(column) in OF_A_PERSON
-
-
-def is_derived(column: str) -> bool:
-    """Whether it is made from the text."""
-    return _known_as(column) in _DERIVED
 
 
 def names_people(column: str) -> bool:
@@ -251,7 +236,7 @@ def names_people(column: str) -> bool:
     >>> names_people("Patient ID"), names_people("subreddit"), names_people("group")
     (True, False, False)
     """
-    return _known_as(column) in PEOPLE
+    return known_as(column) in PEOPLE
 
 
 def names_a_rating(column: str) -> bool:
@@ -260,19 +245,19 @@ def names_a_rating(column: str) -> bool:
     >>> names_a_rating("is_safe"), names_a_rating("rater1"), names_a_rating("annotator")
     (True, True, False)
     """
-    return _RATING.search(_known_as(column)) is not None
+    return _RATING.search(known_as(column)) is not None
 
 
 def is_known(column: str) -> bool:
     """Whether the name is a known one; an empty name is none."""
-    name = _known_as(column)
+    name = known_as(column)
     return bool(name) and any(name in names for names in _NAMES.values())
 
 
-def _known_as(column: str) -> str:
+def known_as(column: str) -> str:
     """The name as known ones are written: in words.
 
-    >>> _known_as("questionText"), _known_as("Post_Body"), _known_as("label (question risk)")
+    >>> known_as("questionText"), known_as("Post_Body"), known_as("label (question risk)")
     ('question text', 'post body', 'label')
     """
     return " ".join(normalised_name(_HUMP.sub(" ", column)).replace("_", " ").replace("-", " ").split())

@@ -11,12 +11,13 @@ from itertools import groupby
 import numpy as np
 
 from screening.datasets.mapping import (
+    DERIVED,
+    OF_A_PERSON,
     ColumnMapping,
     Shape,
-    is_derived,
+    known_as,
     names_a_rating,
     normalised_name,
-    of_a_person,
     propose_mapping,
     rivals,
 )
@@ -129,20 +130,20 @@ class FileProfile:
             self.no_turns += 1
             self.first_without_turns = self.first_without_turns or row.detail
         label = self._count_label(fields)
-        text = row.talk.content() if row.talk else text_of(fields, mapping)
+        text = text_of(fields, mapping) or ""
         identity = id_of(row, mapping)
         if row.problem is not None:
             return
         if identity is None or not identity.strip():
             self.without_id += 1
             return
-        if text is None or not text.strip():
+        if row.talk is None and not text.strip():
             return
         if len(text) > self.longest:
             self.longest, self.at_longest = len(text), 0
         self.at_longest += len(text) == self.longest
         self.rounded += mapping.id is not None and _ROUNDED.fullmatch(identity.strip()) is not None
-        ids.add(row.row, identity, (text, reply_of(fields, mapping)), label or None)
+        ids.add(row.row, identity, (row.talk or text, reply_of(fields, mapping)), label or None)
 
     def _count_label(self, fields: Fields) -> str | None:
         written = fields.get(self.mapping.label) if self.mapping.label else None
@@ -199,7 +200,7 @@ class _Ids:
         self._ids, self._contents, self._rows, self._spaced = array("q"), array("q"), array("q"), array("q")
         self._labels: list[str | None] = []
 
-    def add(self, row: int, identity: str, content: tuple[str | None, ...], label: str | None) -> None:
+    def add(self, row: int, identity: str, content: tuple[object, ...], label: str | None) -> None:
         """Keep a row's."""
         self._ids.append(hash(identity))
         self._contents.append(hash(content))
@@ -228,7 +229,7 @@ class UnreadColumns:
         self.columns, self.mapping = columns, mapping
         read = mapping.columns()
         self.names = tuple(name for name in columns if name not in read)
-        left_out = {*mapping.unread, *(name for name in self.names if is_derived(name))}
+        left_out = {*mapping.unread, *(name for name in self.names if known_as(name) in DERIVED)}
         self._looked_at = [name for name in self.names if name not in left_out]
         self._filled: Counter[str] = Counter()
         self._sentences: dict[str, Counter[int]] = {name: Counter() for name in self._looked_at}
@@ -315,7 +316,7 @@ def survey(rows: Rows, unread: UnreadColumns, *, proposed: bool = False) -> File
     found.require_readable()
     unread.require_known()
     found.compare(ids)
-    person = proposed and mapping.id is not None and of_a_person(mapping.id)
+    person = proposed and mapping.id is not None and known_as(mapping.id) in OF_A_PERSON
     several = bool(found.same or found.without_id) and mapping.conversation is None
     if mapping.id is not None and (found.conflicting or (person and several)):
         group = mapping.id if proposed and found.conflicting else mapping.group or mapping.id

@@ -1,7 +1,6 @@
 """Rows of a file and what stands in their cells: as they were read, and as accepted cases or rejected with why."""
 
 import ast
-import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -119,13 +118,6 @@ class Conversation:
     def characters(self) -> int:
         """Of all its turns."""
         return sum(len(turn.text) for turn in self.turns)
-
-    def content(self) -> str:
-        """Different for whatever is different, and as good as its text where texts are compared."""
-        said = hashlib.sha256(json.dumps([sorted(self.judged), self.question, self.reply]).encode())
-        for turn in self.turns:
-            said.update(json.dumps([turn.role, turn.text, turn.at, turn.id]).encode())
-        return f"conversation {said.hexdigest()}"
 
 
 @dataclass(frozen=True, slots=True)
