@@ -71,12 +71,13 @@ def my_reviews_html() -> str:
     return str(html.macros("trail").mine(shown))
 
 
-def what_became_of(review: reviews.MyReview) -> str:
+def what_became_of(review: Any) -> str:
     if review.waits_for is not None:
         return "awaiting a senior" if review.waits_for == "third" else "awaiting second review"
     if review.accepted is None:
         return "deleted"
-    return f"final label differs: {LABEL_WORDS[review.accepted].lower()}" if review.otherwise else "final"
+    same = review.accepted == review.label
+    return "final" if same else f"final label differs: {LABEL_WORDS[review.accepted].lower()}"
 
 
 def switch(name: str, value: str) -> None:

@@ -1,6 +1,7 @@
 """The engine's view of one case after the reveal: per node its evidence, draws, why it stopped, calls and cost."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -12,7 +13,7 @@ from screening.pipeline.draws import decode_draws, read_distribution
 from screening.pipeline.engine import MAIN, Reason, unusable_sentence
 from screening.text.flags import FORBIDS, Flag, Forbids
 from screening.words import count_of
-from storage.review.evidence import Evidence, NodeEvidence
+from storage.review.evidence import Evidence
 
 DRAW_WORDS: Mapping[str, str] = {
     "S": "safe",
@@ -78,11 +79,11 @@ def outcome_words(evidence: Evidence) -> str:
     return f"{outcome}. {at}{reason}.{said}"
 
 
-def answers_words(run: NodeEvidence) -> str:
+def answers_words(run: Any) -> str:
     """How many answers there were of each kind.
 
-    >>> words = {"node": "a", "variant": "main", "unusable": {}, "label": None, "ended": "", "calls": 3}
-    >>> answers_words(NodeEvidence(**words, draws="UEU", cost_usd=None, started_at=None, ended_at=None))
+    >>> from types import SimpleNamespace
+    >>> answers_words(SimpleNamespace(draws="UEU"))
     '2 unsafe, 1 escalate'
     """
     return ", ".join(f"{run.draws.count(code)} {DRAW_WORDS.get(code, code)}" for code in dict.fromkeys(run.draws))
@@ -96,7 +97,7 @@ def outcome_sentence(shown: Evidence) -> str:
     return f"{outcome_words(shown)} {count_of(shown.calls, 'call')}{level}"
 
 
-def _run(run: NodeEvidence, node: NodeConfig | None, *, full: bool) -> dict[str, object]:
+def _run(run: Any, node: NodeConfig | None, *, full: bool) -> dict[str, object]:
     """What the template shows of it; without bars where this version does not know its agent."""
     answers = [f"Answers: {answers_words(run)}."] if run.draws else []
     told = read_distribution(run.distribution or "")
@@ -106,7 +107,7 @@ def _run(run: NodeEvidence, node: NodeConfig | None, *, full: bool) -> dict[str,
     shown: dict[str, object] = {
         "title": run.node,
         "sentences": answers,
-        "unusable": sorted(run.unusable.items()) if run.draws else [],
+        "unusable": sorted((int(number), raw) for number, raw in run.unusable.items()) if run.draws else [],
         "unusable_words": count_of(len(run.unusable), "answer that was", "answers that were"),
     }
     if node is None:

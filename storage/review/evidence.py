@@ -55,32 +55,11 @@ _TEXT = select(cases.c.external_id, cases.c.text, cases.c.reply, cases.c.turns).
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeEvidence:
-    """One node run as it was stored; ``draws`` is one code per draw in request order,
-    ``distribution`` the code of its server's probabilities, where it was asked for them.
-    """
-
-    node: str
-    variant: str
-    draws: str
-    unusable: Mapping[int, str]
-    label: str | None
-    ended: str
-    calls: int
-    cost_usd: float | None
-    started_at: datetime
-    ended_at: datetime
-    distribution: str | None = None
-
-    @property
-    def codes(self) -> str:
-        """What the verdict rests on: the draws, else the distribution."""
-        return self.draws or self.distribution or ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The engine's view of one case. ``outcome`` is None while it is pending; ``configuration`` is what it ran with."""
+    """The engine's view of one case. ``outcome`` is None while it is pending; ``configuration`` is what it ran with.
+    ``runs`` are rows of node runs as they were stored, with the ``codes`` that the verdict rests on: of the draws in
+    request order, else of the server's probabilities; ``unusable`` are raw texts by the number of the draw.
+    """
 
     case_id: str
     outcome: str | None
@@ -91,7 +70,7 @@ class Evidence:
     delta: float | None
     configuration_version: str | None
     configuration: Mapping[str, Any] | None
-    runs: tuple[NodeEvidence, ...]
+    runs: Sequence[Any]
     reference: str | None
     reference_value: str | None
     where_to_act: str | None = None
@@ -148,11 +127,9 @@ def reveal_evidence(
         if found is None:
             raise KeyError(case_id)
         early = reveal(conn, by, case_id, open_at_once=open_at_once, browsing=browsing)
-        query = select(node_runs).where(node_runs.c.case_id == case_id).order_by(node_runs.c.position)
-        runs = tuple(
-            record(NodeEvidence, run, unusable={int(number): raw for number, raw in run.unusable.items()})
-            for run in conn.execute(query)
-        )
+        codes = func.coalesce(func.nullif(node_runs.c.draws, ""), node_runs.c.distribution, "").label("codes")
+        query = select(node_runs, codes).where(node_runs.c.case_id == case_id).order_by(node_runs.c.position)
+        runs = conn.execute(query).all()
         append(conn, by, "evidence_viewed", case_id, {"before_review": early})
     return record(Evidence, found, case_id=case_id, calls=sum(run.calls for run in runs), runs=runs)
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, delete, exists, insert, select, update
+from sqlalchemy import Connection, Select, and_, case, delete, exists, insert, select, update
 
 from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, Forbidden, require
@@ -213,41 +213,14 @@ def reveal_reviews(db: Database, by: Acting, case_id: str) -> tuple[Review, ...]
         return tuple(reviews_in(conn, [case_id])[case_id])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MyReview:
-    """One's review of a case, its last version. ``accepted`` is None while the case is open, and then it ``waits_for``
-    another review; also where the case was erased.
+def my_reviews(db: Database, actor: Actor, *, limit: int = 50, before: datetime | None = None) -> Sequence[Any]:
+    """One's reviews, the last version of one a case, the newest first, at most ``limit``; all before a moment where one
+    is given. Each row has the case's ``external_id``; the label that was ``accepted``, None while the case is open, and
+    then which review it ``waits_for``; neither where the case was erased. Raises Forbidden.
     """
-
-    case_id: str
-    external_id: str
-    at: datetime
-    label: ReviewLabel
-    certainty: int
-    waits_for: str | None
-    accepted: ReviewLabel | None
-
-    @property
-    def otherwise(self) -> bool:
-        """Whether the label that was accepted is another one."""
-        return self.accepted is not None and self.accepted is not self.label
-
-
-def my_reviews(db: Database, actor: Actor, *, limit: int = 50, before: datetime | None = None) -> tuple[MyReview, ...]:
-    """One a case, the newest first, at most ``limit``; all before a moment where one is given. Raises Forbidden."""
     require(actor, Action.VIEW_REVIEWS, actor.id)
     query = _newest(actor.id, limit)
-    rows = db.rows(query if before is None else query.where(reviews.c.at < before))
-    return tuple(
-        record(
-            MyReview,
-            row,
-            label=ReviewLabel(row.label),
-            waits_for=None if row.closed_at else row.due,
-            accepted=ReviewLabel(row.accepted) if row.accepted else None,
-        )
-        for row in rows
-    )
+    return db.rows(query if before is None else query.where(reviews.c.at < before))
 
 
 @lru_cache(maxsize=KEPT)
@@ -260,8 +233,8 @@ def _newest(reviewer: str, limit: int) -> Select[Any]:
     )
     newer = select(later.version).where(later.case_id == made.case_id, later.version > made.version).exists()
     return (
-        select(reviews, cases.c.external_id, entry.closed_at, entry.review_round.label("due"))
-        .add_columns(made.label.label("accepted"))
+        select(reviews, cases.c.external_id, made.label.label("accepted"))
+        .add_columns(case((entry.closed_at.is_(None), entry.review_round)).label("waits_for"))
         .join(cases, cases.c.id == reviews.c.case_id)
         .join(inbox_entries, entry.case_id == reviews.c.case_id)
         .outerjoin(adjudications, and_(made.case_id == reviews.c.case_id, entry.closed_at.is_not(None), ~newer))
