@@ -108,8 +108,10 @@ def standings(conn: Connection, batch_ids: Sequence[str], *, count_failed: bool 
     """
     if not batch_ids:
         return {}
-    sums = totals(conn, batch_ids)
-    failed = _count_failed(conn, batch_ids) if count_failed else {}
+    sums, failed, waits = totals(conn, batch_ids), dict[str, int](), pending_cases.c
+    if count_failed:
+        parked = select(waits.batch_id, func.count()).where(waits.batch_id.in_(batch_ids), waits.ready_at.is_(None))
+        failed = {row[0]: row[1] for row in conn.execute(parked.group_by(waits.batch_id))}
     rows = conn.execute(_ROWS, {"wanted": list(batch_ids)})
     return {row.id: _standing(row, sums[row.id], failed.get(row.id, 0)) for row in rows}
 
@@ -181,12 +183,3 @@ def _standing(row: Row[Any], sums: Totals, failed: int) -> Standing:
     else:
         state = BatchState.NEEDS_RETRY if failed >= sums.pending else BatchState.RUNNING
     return record(Standing, row, state=state, totals=sums, failed=failed, caps=caps, why=why)
-
-
-def _count_failed(conn: Connection, batch_ids: Sequence[str]) -> dict[str, int]:
-    rows = conn.execute(
-        select(pending_cases.c.batch_id, func.count().label("failed"))
-        .where(pending_cases.c.batch_id.in_(batch_ids), pending_cases.c.ready_at.is_(None))
-        .group_by(pending_cases.c.batch_id)
-    )
-    return {row.batch_id: row.failed for row in rows}

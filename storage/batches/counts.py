@@ -11,15 +11,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    bindparam,
-    case,
-    func,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, bindparam, case, func, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from screening.labels import Outcome

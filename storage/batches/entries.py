@@ -260,25 +260,19 @@ def _still_batches(conn: Connection, now: datetime, after: timedelta) -> Sequenc
 
 
 def _standstill(conn: Connection, batch_id: str, found: Standing, now: datetime, after: timedelta) -> Standstill | None:
-    since, cause = _last_change(conn, batch_id, found), found.why
+    ready = (_waits.batch_id == batch_id, _waits.ready_at.is_not(None))
+    oldest = conn.execute(select(func.min(_waits.ready_at, type_=Moment)).where(*ready)).scalar()
+    # the last outcome, the last thing done to the batch, or when the oldest case that is ready became so
+    moments = (found.totals.last_completed_at, found.changed_at, oldest)
+    since, cause = max(moment for moment in moments if moment is not None), found.why
     if found.state is BatchState.CANCELLED or (found.state is BatchState.PAUSED and cause is None):
         return None
     if found.state not in (BatchState.PAUSED, BatchState.CAPPED):
         cause = _stuck(conn, batch_id, since, now, after)
         if cause is None or (cause != NO_WORKER and batch_row(conn, batch_id).overnight):
             return None  # an overnight batch waits for hours by its nature, and says so itself
-    ready = (_waits.batch_id == batch_id, _waits.ready_at.is_not(None))
     waiting = conn.execute(select(func.count()).select_from(pending_cases).where(*ready)).scalar_one()
     return Standstill(batch_id=batch_id, cause=cause or NO_PROGRESS, since=since, waiting=waiting, state=found.state)
-
-
-def _last_change(conn: Connection, batch_id: str, found: Standing) -> datetime:
-    """The last outcome, the last thing done to the batch, or when the oldest case that is ready became so."""
-    oldest = select(func.min(_waits.ready_at, type_=Moment)).where(
-        _waits.batch_id == batch_id, _waits.ready_at.is_not(None)
-    )
-    moments = [found.totals.last_completed_at, found.changed_at, conn.execute(oldest).scalar()]
-    return max(moment for moment in moments if moment is not None)
 
 
 def _stuck(conn: Connection, batch_id: str, since: datetime, now: datetime, after: timedelta) -> str | None:

@@ -4,7 +4,7 @@ thousand. And their texts, as agents are shown them, exactly as received, and in
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -167,7 +167,8 @@ def _require_ascending(rows: Iterable[NewCase | RejectedRow]) -> Iterator[NewCas
 def _insert(conn: Connection, batch: Row[Any], part: Sequence[NewCase | RejectedRow], now: datetime) -> list[str]:
     """Insert these rows with all that follows from them; the ids of the cases."""
     accepted = [_case_row(batch, row, now) for row in part if isinstance(row, NewCase)]
-    refused = [_rejected_row(batch.id, row) for row in part if isinstance(row, RejectedRow)]
+    rejected = (asdict(row) | {"reason": str(row.reason)} for row in part if isinstance(row, RejectedRow))
+    refused = [{"batch_id": batch.id} | row for row in rejected]
     ids = [row["id"] for row in accepted]
     if accepted:
         conn.execute(insert(cases), accepted)
@@ -225,18 +226,6 @@ def _text_columns(name: str, received: ReceivedText | None) -> dict[str, str | N
         f"{name}_original_json": received.original_json,
         f"{name}_sha256": received.sha256,
         f"model_{name}": None if received.model_text == received.stored else received.model_text,
-    }
-
-
-def _rejected_row(batch_id: str, row: RejectedRow) -> dict[str, Any]:
-    return {
-        "batch_id": batch_id,
-        "row": row.row,
-        "line": row.line,
-        "external_id": row.external_id,
-        "reason": str(row.reason),
-        "detail": row.detail,
-        "original_json": row.original_json,
     }
 
 

@@ -441,13 +441,9 @@ def give_back(db: Database, case: CaseForScreening, now: datetime, *, calls: int
     """
     with db.write() as conn:
         if calls:
-            why = _known_failure(conn, case.case_id) or "withdrawn"
-            keep_error(conn, case.case_id, why, "broken off in the middle of a node", calls, now)
+            # what it waits for a retry request with already stays its last error
+            parked = (pending_cases.c.case_id == case.case_id, pending_cases.c.ready_at.is_(None))
+            last = select(case_errors.c.kind).join(pending_cases, pending_cases.c.case_id == case_errors.c.case_id)
+            known = conn.execute(last.where(*parked).order_by(case_errors.c.id.desc()).limit(1)).scalar()
+            keep_error(conn, case.case_id, known or "withdrawn", "broken off in the middle of a node", calls, now)
         end_starts(conn, case.case_id)
-
-
-def _known_failure(conn: Connection, case_id: str) -> str | None:
-    """Why the case waits for a retry request already, so that this stays its last error; None where it does not."""
-    parked = (pending_cases.c.case_id == case_id, pending_cases.c.ready_at.is_(None))
-    last = select(case_errors.c.kind).join(pending_cases, pending_cases.c.case_id == case_errors.c.case_id)
-    return conn.execute(last.where(*parked).order_by(case_errors.c.id.desc()).limit(1)).scalar()

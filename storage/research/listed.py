@@ -106,7 +106,10 @@ def _find(conn: Connection, wanted: Cell, *more: ColumnElement[bool]) -> _Found:
     elif wanted.outcome == PENDING and (wanted.node is not None or wanted.reason is not None):
         return []  # no agent has ended it, for whatever reason
     elif wanted.outcome == PENDING:
-        query = _pending_query(wanted, conditions)
+        waits = pending_cases.c
+        joined = select(waits.row, waits.case_id).join(cases, waits.case_id == _CASE)
+        joined = joined.outerjoin(screenings, screenings.c.case_id == _CASE)
+        query = _cut(joined.where(waits.batch_id == wanted.batch_id, *conditions), wanted, waits.row)
     elif _asks_of_engine(wanted):
         chosen = [kind for kind in kinds(conn, wanted.batch_id) if _is_of(kind, wanted)]
         if not chosen:
@@ -153,13 +156,6 @@ def _by_kind(wanted: Cell, chosen: Sequence[Kind], conditions: Sequence[ColumnEl
     return union_all(*(select(part.subquery()) for part in parts))
 
 
-def _pending_query(wanted: Cell, conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:
-    waits = pending_cases.c
-    query = select(waits.row, waits.case_id).join(cases, waits.case_id == _CASE)
-    query = query.outerjoin(screenings, screenings.c.case_id == _CASE)
-    return _cut(query.where(waits.batch_id == wanted.batch_id, *conditions), wanted, waits.row)
-
-
 def _among(wanted: Cell, few: Sequence[str], conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:
     """Those of these cases: looked up by their ids, never by their batch."""
     ended = screenings.c
@@ -184,7 +180,8 @@ def _conditions(conn: Connection, wanted: Cell) -> Iterator[ColumnElement[bool]]
     if wanted.gap_at_most is not None:
         yield screenings.c.gap <= wanted.gap_at_most
     if wanted.way is not None:
-        yield _went(*wanted.way)
+        run = node_runs.alias().c
+        yield exists().where(run.case_id == _CASE, *_is_way(run, *wanted.way))
     if wanted.source is not None:
         yield is_accepted(_CASE) if wanted.source == "adjudicated" else ~is_accepted(_CASE)
     if wanted.tag is not None:
@@ -192,12 +189,6 @@ def _conditions(conn: Connection, wanted: Cell) -> Iterator[ColumnElement[bool]]
     if wanted.search:
         names = _names(conn, wanted.search.strip())
         yield names[0] | names[1] | names[2]
-
-
-def _went(node: str, label: Label | None) -> ColumnElement[bool]:
-    """Whether this agent gave the case this label."""
-    run = node_runs.alias().c
-    return exists().where(run.case_id == _CASE, *_is_way(run, node, label))
 
 
 def _is_way(run: Any, node: str, label: Label | None) -> tuple[ColumnElement[bool], ...]:
