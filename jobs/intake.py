@@ -14,9 +14,10 @@ from screening.pipeline.config import PipelineConfig, preset
 from screening.review.actors import SYSTEM, Actor
 from screening.review.triage import Reach
 from screening.settings import Settings
+from screening.text.flags import Flag
 from screening.text.injection import injection_flags
 from screening.text.masking import MASKING_VERSION
-from screening.text.received import KeptFlags, ReceivedText, receive
+from screening.text.received import ReceivedText, receive
 from screening.words import count_of
 from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, active_version, save_configuration
@@ -96,8 +97,8 @@ def receiver(settings: Settings) -> Callable[[str], ReceivedText]:
 
 
 @cache
-def _findings(_limit: int, _languages: tuple[str, ...]) -> KeptFlags:
-    return KeptFlags()
+def _findings(_limit: int, _languages: tuple[str, ...]) -> dict[str, frozenset[Flag]]:
+    return {}
 
 
 def usual_pipeline(db: Database, settings: Settings) -> PipelineConfig:

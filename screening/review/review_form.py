@@ -200,43 +200,26 @@ def contradictions(form: ReviewForm) -> tuple[str, ...]:
     >>> contradictions(ReviewForm(label="unsafe", certainty=4, ideation=1, plan="full"))
     ('A full plan is recorded with ideation below level 3.',)
     """
-    return tuple(words for words, holds in (*_within(form), *_against_label(form)) if holds)
-
-
-def _within(form: ReviewForm) -> tuple[tuple[str, bool], ...]:
-    level = form.ideation
-    return (
-        ("A full plan is recorded with ideation below level 3.", form.plan is Plan.FULL and _below(level, 3)),
-        ("Intent is stated with ideation below level 4.", form.intent is Intent.STATED and _below(level, 4)),
-        (
-            "Intent is denied with ideation at level 4 or 5.",
-            form.intent is Intent.DENIED and level is not None and level >= 4,
+    level, safe, own = form.ideation, form.label is ReviewLabel.SAFE, form.subject in (Subject.SELF, None)
+    grave = (level or 0) >= 3 or form.plan is Plan.FULL or form.intent is Intent.STATED
+    nothing = level == 0 and form.behaviour in (Behaviour.NOT_STATED, Behaviour.DENIED)
+    found = {
+        "A full plan is recorded with ideation below level 3.": form.plan is Plan.FULL and _below(level, 3),
+        "Intent is stated with ideation below level 4.": form.intent is Intent.STATED and _below(level, 4),
+        "Intent is denied with ideation at level 4 or 5.": form.intent is Intent.DENIED and (level or 0) >= 4,
+        "Plan is denied with ideation at level 5.": form.plan is Plan.DENIED and level == 5,
+        "The timeframe is imminent and ideation is denied.": form.timeframe is Timeframe.IMMINENT and level == 0,
+        "Protective factors are both named and denied.": (
+            ProtectiveFactor.DENIED in form.protective_factors and len(form.protective_factors) > 1
         ),
-        ("Plan is denied with ideation at level 5.", form.plan is Plan.DENIED and level == 5),
-        ("The timeframe is imminent and ideation is denied.", form.timeframe is Timeframe.IMMINENT and level == 0),
-        (
-            "Protective factors are both named and denied.",
-            ProtectiveFactor.DENIED in form.protective_factors and len(form.protective_factors) > 1,
+        "The label is safe, but ideation, plan or intent are recorded as grave.": safe and own and grave,
+        "The label is safe, but the timeframe is imminent.": safe and form.timeframe is Timeframe.IMMINENT,
+        "The label is safe, but the disposition is contact now.": safe and form.disposition is Disposition.CONTACT_NOW,
+        "The label is unsafe, but ideation is denied and no behavior is recorded.": (
+            form.label is ReviewLabel.UNSAFE and nothing and form.subject is Subject.SELF
         ),
-    )
-
-
-def _against_label(form: ReviewForm) -> tuple[tuple[str, bool], ...]:
-    safe, own = form.label is ReviewLabel.SAFE, form.subject in (Subject.SELF, None)
-    grave = (form.ideation or 0) >= 3 or form.plan is Plan.FULL or form.intent is Intent.STATED
-    nothing = form.ideation == 0 and form.behaviour in (Behaviour.NOT_STATED, Behaviour.DENIED)
-    return (
-        ("The label is safe, but ideation, plan or intent are recorded as grave.", safe and own and grave),
-        ("The label is safe, but the timeframe is imminent.", safe and form.timeframe is Timeframe.IMMINENT),
-        (
-            "The label is safe, but the disposition is contact now.",
-            safe and form.disposition is Disposition.CONTACT_NOW,
-        ),
-        (
-            "The label is unsafe, but ideation is denied and no behavior is recorded.",
-            form.label is ReviewLabel.UNSAFE and nothing and form.subject is Subject.SELF,
-        ),
-    )
+    }
+    return tuple(words for words, holds in found.items() if holds)
 
 
 def _below(level: int | None, least: int) -> bool:

@@ -21,6 +21,9 @@ CHARACTER_LIMIT = 100_000
 MARKS_KEPT = 2
 """Combining marks per letter the model is shown; more than this is zalgo."""
 
+MOST_KEPT = 100_000
+"""Texts of which what was found is kept: to look at a long one once more costs more than all else."""
+
 HIDDEN_RUN = 4
 """So many zero-width characters in one text can carry a message, wherever they stand."""
 
@@ -58,31 +61,19 @@ class ReceivedText:
         return bool(self.flags & REFUSES_SCREENING)
 
 
-class KeptFlags(dict[str, frozenset[Flag]]):
-    """What was found in texts, by their hash: looking at a long text once more costs more than all else."""
-
-    MOST = 100_000
-
-    def keep(self, sha256: str, flags: frozenset[Flag]) -> frozenset[Flag]:
-        """Keep what was found and return it; nothing else is kept of a text."""
-        if len(self) >= self.MOST:
-            self.clear()
-        self[sha256] = flags
-        return flags
-
-
 def receive(
     raw: str,
     *,
     limit: int = CHARACTER_LIMIT,
     languages: tuple[str, ...] = VALIDATED_LANGUAGES,
     detectors: Sequence[Detector] = (),
-    kept: KeptFlags | None = None,
+    kept: dict[str, frozenset[Flag]] | None = None,
 ) -> ReceivedText:
     """Take a text in: keep it exactly, normalise the model's copy, and say what was found.
 
     ``limit`` is in characters; a longer text is kept whole and flagged ``too_long``. ``detectors`` see the
-    normalised text and may add flags. ``kept`` holds what this very limit, languages and detectors found before.
+    normalised text and may add flags. ``kept`` holds by its hash what this very limit, languages and
+    detectors found in a text before, and nothing else of it.
     Never raises for any str.
 
     >>> sorted(receive("a long d\\xaday").flags), receive("a long d\\xaday").model_text
@@ -100,7 +91,10 @@ def receive(
         else:
             flags |= _flags_of_invisibles(stored, found) | _flags_of_reading(stored, model_text, languages)
             flags = flags.union(risk_flags(stored), *(detector(model_text) for detector in detectors))
-        flags = flags if kept is None else kept.keep(sha256, flags)
+        if kept is not None:
+            if len(kept) >= MOST_KEPT:
+                kept.clear()
+            kept[sha256] = flags
     return ReceivedText(
         stored=stored,
         original_json=None if stored == raw else escape(raw),

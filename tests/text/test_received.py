@@ -14,7 +14,7 @@ from screening.text.display import visible
 from screening.text.flags import REFUSES_SAFE, REFUSES_SCREENING, Flag
 from screening.text.language import is_supported
 from screening.text.masking import mask
-from screening.text.received import CHARACTER_LIMIT, KeptFlags, is_obfuscated, original_text, receive
+from screening.text.received import CHARACTER_LIMIT, is_obfuscated, original_text, receive
 from tests.fixtures.bad_inputs import bad_inputs
 from tests.text.sentences import ENGLISH, OTHER, STATEMENTS, TABLES
 
@@ -96,7 +96,7 @@ def test_a_further_detector_sees_the_normalized_text_and_validated_languages_are
 
 
 def test_what_was_found_in_a_text_is_kept_and_the_text_is_not() -> None:
-    kept = KeptFlags()
+    kept: dict[str, frozenset[Flag]] = {}
     first = receive("I want to die", kept=kept)
     assert receive("I want to die", kept=kept) == first == receive("I want to die")
     assert list(kept) == [first.sha256]
