@@ -1,8 +1,5 @@
 """Who saw, claimed, rated, exported and changed what; and whether the record of it is whole."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 import streamlit as st
 
@@ -72,11 +69,6 @@ def in_words(code: str) -> str:
     return code.replace("_", " ")
 
 
-def details_in_words(details: Mapping[str, Any]) -> str:
-    """Each with its value, as ``before review: yes; cases: 59``."""
-    return "; ".join(f"{in_words(name)}: {_value(value)}" for name, value in details.items())
-
-
 def _value(value: str | float | list[str] | None) -> str:
     if value is None or isinstance(value, bool):
         return {True: "yes", False: "no", None: "none"}[value]
@@ -108,7 +100,7 @@ rows = [
         "Who": people.get(event.actor, event.actor),
         "Action": in_words(event.action),
         "Case, upload or account": event.subject or "",
-        "Details": details_in_words(event.details),
+        "Details": "; ".join(f"{in_words(name)}: {_value(value)}" for name, value in event.details.items()),
     }
     for event in listed
 ]

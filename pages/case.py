@@ -260,15 +260,6 @@ def waits(case_id: str) -> None:
         st.page_link(shell.FOLDER / "inbox.py", label="Review this case", query_params={"case": case_id})
 
 
-def not_theirs() -> None:
-    """The page for somebody who may see only their own cases, and neither holds this one nor has read it."""
-    st.info(
-        "This case is not assigned to you. Its history is shown to those who have reviewed it.", icon=":material/lock:"
-    )
-    if is_allowed(person, Action.CLAIM_NEXT):
-        st.page_link(shell.FOLDER / "inbox.py", label="To the inbox")
-
-
 def case(case_id: str) -> None:
     if is_allowed(person, Action.VIEW_RESULTS):
         hide_switch(db, person)
@@ -280,7 +271,10 @@ def case(case_id: str) -> None:
         return
     except Forbidden as refused:
         context.remember_refusal(refused, case_id)
-        not_theirs()
+        words = "This case is not assigned to you. Its history is shown to those who have reviewed it."
+        st.info(words, icon=":material/lock:")
+        if is_allowed(person, Action.CLAIM_NEXT):
+            st.page_link(shell.FOLDER / "inbox.py", label="To the inbox")
         return
     except KeyError:
         st.warning("There is no such case.", icon=":material/search_off:")

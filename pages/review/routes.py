@@ -71,7 +71,17 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
         "done": read,
         "read": inbox_words.read_words(read),
         "late": inbox_words.late_words(sum(found.late_by_priority.values())),
-        "pills": [_pill(found, priority, view.priorities) for priority in Priority],
+        "pills": [
+            {
+                "priority": priority.name,
+                "mark": inbox_words.PRIORITY_MARKS[priority],
+                "meaning": inbox_words.PRIORITY_MEANINGS[priority],
+                "open": found.open_by_priority[priority],
+                "late": inbox_words.late_words(found.late_by_priority[priority]),
+                "on": view.priorities is not None and priority in view.priorities,
+            }
+            for priority in Priority
+        ],
         **_rows(db, by, view, found),
         **_disputed_cases(db, by, found),
     }
@@ -85,17 +95,6 @@ def _p0_words(actor: Actor, found: Counts) -> str:
     if not is_allowed(actor, Action.CLAIM_NEXT):
         return f"{came}."
     return f"{came}: take the next case." if found.free_by_priority[Priority.P0] else f"{came}, outside your filter."
-
-
-def _pill(found: Counts, priority: Priority, chosen: Collection[Priority] | None) -> Mapping[str, Any]:
-    return {
-        "priority": priority.name,
-        "mark": inbox_words.PRIORITY_MARKS[priority],
-        "meaning": inbox_words.PRIORITY_MEANINGS[priority],
-        "open": found.open_by_priority[priority],
-        "late": inbox_words.late_words(found.late_by_priority[priority]),
-        "on": chosen is not None and priority in chosen,
-    }
 
 
 def _rows(db: Database, by: Acting, view: View, found: Counts) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from sqlalchemy import insert, select, update
 from streamlit.testing.v1 import AppTest
 
 from pages.review import evidence_view, routes
+from pages.ui import context
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER, Actor
 from screening.review.review_form import Disposition, ReviewLabel
@@ -26,7 +27,7 @@ from storage.schema.intake import cases, configurations, pending_cases
 from storage.schema.review import follow_ups, unblindings
 from storage.visibility import choose_hiding
 from tests.databases import write
-from tests.pages.conftest import Opener, restart, script_at, sign_in
+from tests.pages.conftest import Opener
 from tests.pages.review.desk import OpenDesk
 from tests.storage.inbox_cases import fill, form, read, register
 from tests.storage.people import ANN, BO, MINUTE, NOW, RESEARCHER, SENIOR
@@ -121,12 +122,8 @@ def test_a_failed_case_can_be_taken_up_again_by_who_may_control_its_batch(
         batch = conn.execute(cases.select()).one().batch_id
         conn.execute(insert(pending_cases).values(case_id=case_id, batch_id=batch, row=1, ready_at=None))
         conn.execute(insert(case_errors).values(case_id=case_id, **error))
-    register(page_database, RESEARCHER)
-    monkeypatch.setattr("pages.ui.http.sign_in_configured", lambda: True)
-    restart()
-    page = sign_in(open_page(), RESEARCHER.id, _now())
-    page.query_params["case"] = case_id
-    page = page.switch_page(script_at("case")).run()
+    monkeypatch.setattr(context, "actor", lambda: RESEARCHER)
+    page = open_page("case", case=case_id)
     assert page.text[0].value.startswith("No AI decision.") and "3 calls without an answer. try later" in _shown(page)
     offered = [each for each in page.button if each.key == "retry"]
     assert len(offered) == (owner == RESEARCHER.id)

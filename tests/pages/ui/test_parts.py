@@ -19,7 +19,7 @@ from pages.ui.context import compute, compute_again, compute_meanwhile
 from pages.ui.words import error_words
 from screening.pipeline.errors import NO_LABEL
 from screening.review.actors import LOCAL_USER
-from storage.batches import batches, intake, pending
+from storage.batches import intake, pending
 from storage.batches.batch_state import BatchState
 from storage.batches.entries import NO_WORKER, Standstill
 from storage.database import Database
@@ -38,12 +38,6 @@ PIECES = st.text(st.sampled_from("aA ·x'\\\ud83d"), max_size=12)
 @example({"1" * 32: "Kim", "2" * 32: "Kim", "3" * 32: "Kim · 111111"})  # named after the end of another's key
 def test_no_two_options_have_the_same_words(words: dict[str, str]) -> None:
     assert len(set(widgets.unique_labels(words).values())) == len(words)
-
-
-def test_batches_of_one_file_name_and_minute_are_told_apart(page_database: Database) -> None:
-    made = batch_of.batch(page_database), batch_of.batch(page_database)
-    titles = widgets.batch_titles(batches.list_batches(page_database, LOCAL_USER))
-    assert titles.keys() == set(made) and len(set(titles.values())) == 2
 
 
 def named(_db: Database, folder: str) -> str:
