@@ -1,7 +1,4 @@
-"""No test reaches another machine: a connection to anything but loopback is refused, and fails the test that tried.
-
-None fails for being slow, either: examples of hypothesis have no time limit of their own.
-"""
+"""A connection to anything but loopback is refused, and fails the test that tried; none fails for being slow."""
 
 import gc
 import os
@@ -38,9 +35,7 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Some seven thousand tests stay in memory once they are collected: the garbage collector need not walk over them
-    each time, nor while they are made.
-    """
+    """Thousands of tests stay in memory: the garbage collector need not walk over them each time."""
     gc.collect()
     gc.freeze()
     gc.enable()

@@ -1,6 +1,4 @@
-"""What README.md and docs/ tell a reader to type or to open is there and does what it says; the hazard log
-is whole.
-"""
+"""What README.md and docs/ tell a reader to type or to open is there; the hazard log is whole."""
 
 import os
 import re

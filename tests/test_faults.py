@@ -1,6 +1,4 @@
-"""The files of the fault catalogue hold. Its replies are held by `tests/models/test_replies.py`, its injections by
-`tests/injection/test_injection.py`; `make faults` tries them all through the real library.
-"""
+"""The files of the fault catalogue hold; replies and injections have tests of their own (`make faults` tries all)."""
 
 from tests.faults.__main__ import held_files
 

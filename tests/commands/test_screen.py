@@ -1,6 +1,4 @@
-"""`screen` and `batches`: files as people produce them go in, every row comes out once, decided, escalated or rejected;
-what is printed is what the tables say, and what is asked for happens.
-"""
+"""`screen` and `batches`: every row comes out once, decided, escalated or rejected, and what is printed is so."""
 
 import csv
 import json
@@ -231,9 +229,7 @@ def test_overnight_nothing_is_sent_until_it_is_allowed_and_every_row_has_a_label
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_a_stopped_screening_leaves_no_text_behind(tmp_path: Path, number: signal.Signals) -> None:
-    """Without a database of one's own the texts are in a temporary one meanwhile. It ends in order: a sentence, and its
-    signal's exit code.
-    """
+    """Also in the temporary database; it ends in order: a sentence, and its signal's exit code."""
     temporary, out = tmp_path / "temporary", tmp_path / "out.jsonl"
     temporary.mkdir()
     given = {"TMPDIR": str(temporary), "SECOND_LOOK_SAMPLER": "simulated", "SECOND_LOOK_SIMULATED_LATENCY_S": "3"}

@@ -62,9 +62,7 @@ def request(path: Path) -> BatchRequest:
 
 
 def take_in(chosen: Settings) -> None:
-    """What the app does at its start: goes on with the files that an earlier process left. The process ends, with 1
-    where a file is left.
-    """
+    """What the app does at its start; the process ends, with 1 where a file is left."""
     runs = runs_of(Database(chosen.database_url), chosen)
     runs.resume()
     runs.wait()

@@ -24,9 +24,7 @@ def _site(db: Database, rate: float) -> None:
 
 
 def _labels(db: Database, rate: float) -> dict[str, tuple[str, str]]:
-    """What Ann and Bo say of texts labeled safe: they agree on those below the rate, by turns on safe and unsafe, but
-    for one; of all others Ann says unsafe, so that the rule has them read again, and Bo says safe.
-    """
+    """What Ann and Bo say of texts labeled safe: below the rate they agree, but once; of all others Ann says unsafe."""
     ids = fill(db, [Priority.P2] * CASES, outcome="safe")
     chosen = [case_id for case_id in ids if second_review_coin(case_id) < rate]
     agreed = {case_id: ("safe", "safe") if n % 2 else ("unsafe", "unsafe") for n, case_id in enumerate(chosen[1:])}

@@ -1,6 +1,4 @@
-"""SIGKILL to each program at some moment of its work: nothing is lost, doubled, or asked again once committed, what
-should come back does, and no case is blamed for it.
-"""
+"""SIGKILL to each program at some moment: nothing is lost, doubled, or asked again once committed."""
 
 import json
 import os

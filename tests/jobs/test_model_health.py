@@ -1,7 +1,4 @@
-"""Whether the model works: no batch is screened with one that calls an unsafe probe safe, or brings no usable answer at
-first; a worker asks it when it starts, until it answers; and the breaker leaves a silent service alone, tries it with
-one case at a time, and blames a case only alone.
-"""
+"""Whether the model works: tried before it is used, left alone while silent, and who is to blame."""
 
 import asyncio
 from collections.abc import AsyncIterator

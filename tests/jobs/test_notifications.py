@@ -46,9 +46,7 @@ SCENARIOS = tomllib.loads((Path(__file__).parent / "notifications.toml").read_te
 
 
 class Site:
-    """A site with a time moved by hand, people to tell, and processes that tell. Whatever a scenario says before its
-    arrow is one of the functions here, or the priority of cases that arrive.
-    """
+    """A site with a time moved by hand. What a scenario says before its arrow is a method here, or a priority."""
 
     def __init__(self, db: Database, receiver: Receiver) -> None:
         self.db, self.receiver, self.now, self.secret = db, receiver, NOW, ""
@@ -196,9 +194,7 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture(autouse=True)
 def _one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PostgreSQL's own clock is left out, as it cannot be moved. As this one stands still, a look that takes long on a
-    busy machine must not put the next one off.
-    """
+    """PostgreSQL's own clock is left out; a look that takes long on a busy machine must not put the next one off."""
     monkeypatch.setattr("jobs.notify.LONG_S", 60.0)
     for module in ("storage.site.outbox", "storage.site.health"):
         monkeypatch.setattr(f"{module}.shared_now", lambda _conn, now: now)

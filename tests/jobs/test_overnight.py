@@ -1,6 +1,4 @@
-"""Batches by message batches, against the stub: the same outcomes as live on the same draws, whatever is lost; what
-goes wrong with one is seen, and holds up nothing else.
-"""
+"""Batches by message batches: the outcomes are those of live draws, whatever is lost, and faults hold up nothing."""
 
 import asyncio
 from collections import Counter

@@ -1,6 +1,4 @@
-"""Cases on their way: each job goes on where an earlier start ended, with the pipeline and the masking it began with;
-the runners take who waits first and stop what was told to; a fault that passes leaves nothing behind.
-"""
+"""Cases on their way: each job goes on where an earlier start ended, and a fault that passes leaves nothing."""
 
 import asyncio
 import json

@@ -1,6 +1,4 @@
-"""What is paid for counts, also where its draws are lost or not in the tables yet; a cap holds to about a draw batch, a
-cancellation at once.
-"""
+"""What is paid for counts, also where its draws are lost; a cap holds to about a draw batch, a cancellation at once."""
 
 import asyncio
 import contextlib

@@ -1,6 +1,4 @@
-"""Files that were handed in: what is forgotten after a day and what never is; and one of which nothing comes any more
-is told apart from one that is taken in, until rows come again.
-"""
+"""Files that were handed in: what is forgotten after a day, and what is told of one that nobody takes in."""
 
 import io
 import os

@@ -203,10 +203,7 @@ def _python(copy: Path, *arguments: str) -> str:
 
 
 def chosen(arguments: list[str]) -> tuple[list[str], int | None]:
-    """The modules that these arguments name, or all, and how many changes of each to try (None: all of them).
-
-    Ends with a sentence where a module is not in `MODULES`.
-    """
+    """The modules that these arguments name, or all, and how many changes of each to try (None: all of them)."""
     parser = argparse.ArgumentParser(
         prog="python -m tests.mutants",
         description="Change the code that decides, one small change at a time, and print what no test notices.",

@@ -1,6 +1,4 @@
-"""What a request asks, read from the body as a model would see it; and the answer: weights by text and node, seeded per
-text, and the whole reply.
-"""
+"""What a request asks, as a model would see it; and the answer: weights by text and node, seeded per text."""
 
 import hashlib
 import json

@@ -32,10 +32,7 @@ class _Data(BaseModel):
 
 
 class TextRule(_Data):
-    """Answers for texts that contain a phrase (any case), for one node or all.
-
-    ``weights`` maps answers to relative frequencies; an answer is a label or any other string.
-    """
+    """Relative frequencies of answers to texts that contain a phrase (any case), for one node or all."""
 
     contains: str
     weights: dict[str, float]
