@@ -186,8 +186,8 @@ def test_a_data_set_labelled_by_five_models_is_replayed(tmp_path: Path, run: Run
         outputs += ["--outputs", tmp_path / f"{number}.jsonl"]
         outputs[-1].write_text("\n".join(lines), encoding="utf-8")
     thought = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "unsafe"}]
-    samples = [sample("1", "safe"), sample("2", thought), sample("3", "unsa", stop="max_tokens"), {"id": "4"}]
-    samples[-1] |= {"output": {"choices": []}, "error": {"message": "x"}}
+    samples = [sample("1", "safe"), sample("2", thought), sample("3", "safe", stop="max_tokens")]
+    samples += [sample("3", "safe", 2, "content_filter"), sample("3", "safe", 3) | {"error": {"message": "x"}}]
     (tmp_path / "log.json").write_text(json.dumps({"samples": samples}), encoding="utf-8")
     packed = [sample("1", "safe"), sample("1", "safe", 2), sample("2", "unsafe"), sample("2", "yes", 2)]
     pack(tmp_path / "log.eval", packed)
@@ -195,12 +195,12 @@ def test_a_data_set_labelled_by_five_models_is_replayed(tmp_path: Path, run: Run
     asked = ["import-draws", data, "--node", "worker", "--draw-labels", "yes=unsafe", "--out", out]
     said = run(*asked, *outputs)
     lines = {line["id"]: line for line in map(json.loads, out.read_text().splitlines())}
-    assert {one: line["draws"] for one, line in lines.items()} == {"1": "SSSSSS", "2": "UU!UUU", "3": "~"}
+    assert {one: line["draws"] for one, line in lines.items()} == {"1": "SSSSSS", "2": "UU!UUU", "3": "~!"}
     assert lines["1"]["tokens"] == 40  # of all but the batch that does not count them
-    assert "2 answers of other rows or nodes, 2 requests without an answer" in said.err
+    assert "1 answer of other rows or nodes, 3 requests without an answer" in said.err
     replayed = ["evaluate", data, "--format", "csv", "--conditions", "MV n=5", "--draws", out]
     (condition,) = run(*replayed, "--sampler", "none", "--json").report["conditions"]
-    assert (condition["n"], condition["unsettled"]) == (2, 1)  # one model answered of the third
+    assert (condition["n"], condition["unsettled"]) == (2, 1)  # of the third there are two answers, of no label
 
 
 def test_a_damaged_log_is_refused_and_a_sample_without_an_output_is_named(tmp_path: Path, run: Run) -> None:
