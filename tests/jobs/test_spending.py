@@ -3,6 +3,9 @@
 import asyncio
 import contextlib
 import re
+import tomllib
+from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -21,6 +24,7 @@ from tests.jobs.running import Watched, batch, job_of, running, unended, until
 from tests.storage import batch_of
 from tests.storage.recount import recount
 
+SCRIPTS = tomllib.loads((Path(__file__).parent / "spending.toml").read_text(encoding="utf-8"))["script"]
 AMBIGUOUS = "My friend says she wants to disappear"
 """Its first node takes several draw batches and sends it on to the next."""
 
@@ -105,12 +109,7 @@ async def test_a_paused_batch_ends_the_nodes_that_have_begun_and_begins_none(db:
 
 
 class Guarded:
-    """Cases of one batch under its caps, each a name of one letter, and a time that the test turns.
-
-    ``a+4`` asks for four draws, ``a+4x7`` with seven attempts; ``a=4`` drew four for nothing, ``a=4@0.05`` for so many
-    dollars, ``a=4@?`` for nobody knows what; ``a.`` is stored; ``a?go`` is what it is permitted. ``commit``, ``end``
-    and ``look`` are of the tables, ``1.5s`` is the time.
-    """
+    """Cases of one batch under its caps, and a time that the test turns; `spending.toml` says what the steps are."""
 
     def __init__(self, db: Database, caps: Caps) -> None:
         self.db, self.now = db, 0.0
@@ -156,43 +155,9 @@ class Guarded:
         batch_of.decide(self.db, batch_of.waiting(self.db)[0], Outcome.UNSAFE)
 
 
-def dollars(most: float) -> Caps:
-    return Caps(max_cost_usd=most)
-
-
-@pytest.mark.parametrize(
-    ("caps", "script"),
-    [
-        # Drawn by nobody, it waits: others may still fail for free; who has drawn gives up.
-        pytest.param(Caps(max_calls=20), "a+4 a=4 a+5 b?go b+11 b?wait a?none", id="under way and drawn by all"),
-        # 10 for the one and 9 for the other; one that has begun has what is left; 6 + 6 + 5 < 19 once one took 6.
-        pytest.param(
-            Caps(max_calls=19), "a?go a+3 b?wait a=3 a?go a+12 a=12 b?wait", id="a case more where enough is left"
-        ),
-        pytest.param(Caps(max_calls=19), "end look a+3 b?go", id="as many as cases of this batch took"),
-        # 6 for each of two and 10 for the third are too many, then 18 + 6 for the first, on its way anew, and 6.
-        pytest.param(
-            Caps(max_calls=27),
-            "a+4 b?go b+4 a=4 a. b=4 b. c?wait a+10 a=10 b?wait a?go",
-            id="a case keeps its place when a node is stored",
-        ),
-        pytest.param(dollars(1.0), "a+5 a=5@0.05 b?wait commit a. b?go", id="before there is a price one alone begins"),
-        pytest.param(Caps(max_calls=20), "a+4 b?go a+4x20 b?wait", id="attempts count while they are under way"),
-        # Lost with a whole draw batch, free with one that was broken off: 7 draws and 5 attempts in the end.
-        pytest.param(Caps(max_calls=12), "a+4x7 a=4 a+6x6 a=2 a?go a+1x3 a=1 a?none", id="attempts without a draw"),
-        pytest.param(dollars(0.05), "a+5 b?wait a=5@0.045 a?go b?wait", id="dollars before they are in the tables"),
-        pytest.param(dollars(0.05), "a+5 b?wait a=5@0.05 a?none b?wait", id="dollars that are all of the cap"),
-        pytest.param(dollars(0.05), "a+5 b?wait a=5@? a?none b?wait", id="an unknown price fails closed"),
-        pytest.param(dollars(0.05), "a=2@0.02 a+2 a?go b+1 a?none", id="calls under way cost the mean of the others"),
-        # 6 in the tables, unseen as yet, and 6 of its own; looked at again: counted once.
-        pytest.param(
-            Caps(max_calls=12), "b=6 commit 0.5s b. a=6 a?none 1.5s look a?none", id="counted until seen in the tables"
-        ),
-        pytest.param(Caps(max_calls=12), "b=6 commit 0.5s b. a=5 1.5s look a?go", id="and then once"),
-    ],
-)
-def test_calls_that_the_tables_do_not_know_yet_count_towards_a_cap(db: Database, caps: Caps, script: str) -> None:
-    Guarded(db, caps).play(script)
+@pytest.mark.parametrize("script", [pytest.param(each, id=each["name"]) for each in SCRIPTS])
+def test_calls_that_the_tables_do_not_know_yet_count_towards_a_cap(db: Database, script: dict[str, Any]) -> None:
+    Guarded(db, Caps(**script["caps"])).play(script["steps"])
 
 
 @pytest.mark.parametrize(("kind", "shared"), [("sqlite", "go"), ("postgresql", "wait")])
