@@ -482,14 +482,16 @@ TEXTS = [f"text number {number}" for number in range(5)]
 def batch_id(db: Database) -> str:
     """Cases of every kind, some tagged, one whose label people replaced; and another file's case."""
     made = filled(db, 15)
-    ids = [one.case_id for one in results(db, LOCAL, made)]
+    known = list(results(db, LOCAL, made))
+    ids = [one.case_id for one in known]
     for case_id in ids[1:12:5]:
         cells.add_tag(db, LOCAL, case_id, "odd")
     fields = {"method": "senior", "by": "s", "reason": None, "review_ids": [], "at": BEGUN}
-    label = {"unsafe": "safe", "safe": "unsafe"}[
-        next(one.reference for one in results(db, LOCAL, made) if one.row == 4)
-    ]
-    write(db, insert(adjudications).values(case_id=ids[3], version=1, label=label, **fields))
+    labels = sorted(
+        ("safe", "unsafe"), key=lambda label: label == known[3].reference
+    )  # the newest is another than this
+    versions = [fields | {"case_id": ids[3], "version": 2 - at, "label": label} for at, label in enumerate(labels)]
+    write(db, insert(adjudications), versions)
     batch(db, ["another file's"], references="U")
     return made
 
