@@ -33,7 +33,7 @@ from screening.review.triage import Reach
 from screening.settings import Settings
 from storage.batches.batches import cancel
 from storage.batches.configurations import activate, keep_version, load_configuration, save_configuration
-from storage.batches.intake import add_rows
+from storage.batches.intake import add_rows, close_past_days
 from storage.database import Database
 from storage.review import program_texts
 from storage.review.erasure import By, Selection, erase, erase_rows
@@ -249,6 +249,8 @@ def test_a_day_is_a_batch_and_the_day_before_is_closed(site: Site) -> None:
     rows = site.db.values(select(cases.c.row).order_by(cases.c.created_at, cases.c.row))
     assert names == ["chat, 2026-11-22", "chat, 2026-11-23"] and rows == [1, 2, 3, 1]
     assert len(program_texts.open_batches(site.db, made.program, site.now + timedelta(days=1))) == 1
+    close_past_days(site.db, site.now + timedelta(days=2.1))
+    assert not program_texts.open_batches(site.db, made.program, site.now + timedelta(days=9))
 
 
 def test_what_is_in_force_counts_from_then_on_and_has_one_batch_a_day(db: Database, tmp_path: Path) -> None:

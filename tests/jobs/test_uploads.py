@@ -5,7 +5,7 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from queue import Queue
 
@@ -22,16 +22,12 @@ from screening.settings import Settings
 from screening.text.received import receive
 from storage.batches import batches
 from storage.batches.batch_state import BatchState
-from storage.batches.configurations import save_configuration
 from storage.batches.intake import (
-    TEXT_BY_TEXT,
     add_rows,
-    close_intake,
-    close_past_days,
     open_files,
 )
 from storage.database import Database
-from tests.storage.batch_of import CONFIGURATION, NOW, batch
+from tests.storage.batch_of import NOW, batch
 
 MAPPING = ColumnMapping(text="text", id="id")
 LINES = [f"p{row},a quiet day number {row} by the lake" for row in range(1, 4)]
@@ -74,23 +70,6 @@ def test_a_file_counts_as_given_up_after_so_many_looks_without_a_row_and_its_res
     found = batches.progress(db, batch_id)
     assert (found.state, found.rows_in, found.rows_missing) == (BatchState.RUNNING, 3, None)
     assert open_files(db) == {}
-
-
-def _daily(db: Database) -> str:
-    version = save_configuration(db, CONFIGURATION, NOW)
-    intake = {"format": TEXT_BY_TEXT, "program": "chat"}
-    new = batches.NewBatch(name="chat, a day", configuration_version=version, seed=1, intake=intake)
-    return batches.create_batch(db, LOCAL_USER.at(NOW), new)
-
-
-@pytest.mark.parametrize(("days", "state"), [(2, BatchState.TAKING_IN), (2.01, BatchState.FINISHED)])
-def test_what_a_program_handed_in_on_its_last_day_ends(db: Database, days: float, state: BatchState) -> None:
-    daily, file, closed = _daily(db), batch(db, closed=False), _daily(db)
-    close_intake(db, LOCAL_USER.at(NOW), closed)
-    for _ in range(2):
-        close_past_days(db, NOW + timedelta(days=days))
-    assert batches.batch_state(db, daily) is state
-    assert batches.batch_state(db, file) is BatchState.TAKING_IN
 
 
 def _kept(folder: Path, name: str) -> Upload:
