@@ -56,9 +56,9 @@ from screening.datasets.sources import (
 )
 from screening.datasets.workbook import find_workbook
 from screening.labels import Label
-from screening.text.conversation import CONTEXT_TOKENS, Thread, receive_conversation
+from screening.text.conversation import CONTEXT_TOKENS, receive_conversation
 from screening.text.flags import STATED, Flag
-from screening.text.received import ReceivedText, receive
+from screening.text.received import receive
 from screening.words import count_of
 
 
@@ -361,12 +361,18 @@ def judge_row(row: FileRow, found: FileProfile, labels: Mapping[str, Label | Non
     text, identity = text_of(fields, mapping), id_of(row, mapping)
     problem = _problem(row, text, identity, found)
     if problem is None and identity is not None:
-        received, thread = _receive(row, text or "", mapping, receive_text)
+        if (talk := row.talk) is None:
+            received, thread = receive_text(text or ""), None
+        else:
+            tokens = mapping.conversation.context_tokens if mapping.conversation else CONTEXT_TOKENS
+            received, thread = receive_conversation(
+                talk.turns, talk.judged, receive_text, question=talk.question, context_tokens=tokens
+            )
         if Flag.EMPTY not in received.flags:
             if _is_cut(fields, found, text or ""):
                 received = replace(received, flags=received.flags | {Flag.UNREADABLE})
             value = found.reviews.get(row.row) or label_of(fields.get(mapping.label) if mapping.label else None)
-            reply = reply_of(fields, mapping) or (row.talk.reply if row.talk else None)
+            reply = reply_of(fields, mapping) or (talk.reply if talk else None)
             return NewCase(
                 row=row.row,
                 external_id=identity,
@@ -449,18 +455,6 @@ def _is_cut(fields: Fields, found: FileProfile, text: str) -> bool:
     said = fields.get(found.cut_column) if found.cut_column else None
     cells = (fields.get(name) or "" for name in found.mapping.text_columns())
     return (said or "").strip().casefold() in ("true", "1", "yes") or is_cut(text) or EXCEL_CELL in map(len, cells)
-
-
-def _receive(
-    row: FileRow, text: str, mapping: ColumnMapping, receive_text: Receive
-) -> tuple[ReceivedText, Thread | None]:
-    """The text, or the conversation in its place."""
-    if row.talk is None:
-        return receive_text(text), None
-    tokens = mapping.conversation.context_tokens if mapping.conversation else CONTEXT_TOKENS
-    return receive_conversation(
-        row.talk.turns, row.talk.judged, receive_text, question=row.talk.question, context_tokens=tokens
-    )
 
 
 def where_of(cell: str | None) -> str | None:

@@ -5,7 +5,7 @@ import html
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -85,12 +85,12 @@ def receive(
     too_long = len(raw) > limit or len(model_text) > limit
     flags = None if kept is None else kept.get(sha256)
     if flags is None:
-        flags = _flags_of_storage(raw, stored)
+        flags = frozenset(_flags_of_storage(raw, stored))
         if too_long:
             flags |= {Flag.TOO_LONG} | risk_flags(_ends(stored, limit))
         else:
-            flags |= _flags_of_invisibles(stored, found) | _flags_of_reading(stored, model_text, languages)
-            flags = flags.union(risk_flags(stored), *(detector(model_text) for detector in detectors))
+            seen = (*_flags_of_invisibles(stored, found), *_flags_of_reading(stored, model_text, languages))
+            flags = flags.union(seen, risk_flags(stored), *(detector(model_text) for detector in detectors))
         if kept is not None:
             if len(kept) >= MOST_KEPT:
                 kept.clear()
@@ -130,31 +130,27 @@ def _storable(raw: str) -> str:
     return raw.replace("\x00", _LOST)
 
 
-def _flags_of_storage(raw: str, stored: str) -> frozenset[Flag]:
-    flags = set()
+def _flags_of_storage(raw: str, stored: str) -> Iterator[Flag]:
     if stored != raw:
-        flags.add(Flag.ALTERED)
+        yield Flag.ALTERED
     if "\x00" in raw:
-        flags.add(Flag.CONTROL_CHARACTERS)
+        yield Flag.CONTROL_CHARACTERS
     if _LOST in stored or any(len(set(run)) > 2 for run in _WRONG_TABLE.findall(stored)):
-        flags.add(Flag.UNREADABLE)
-    return frozenset(flags)
+        yield Flag.UNREADABLE
 
 
 Invisibles = Sequence[tuple[int, str, Kind]]
 """Positions and characters, as `invisibles` finds them."""
 
 
-def _flags_of_invisibles(text: str, found: Invisibles) -> frozenset[Flag]:
+def _flags_of_invisibles(text: str, found: Invisibles) -> Iterator[Flag]:
     kinds = {kind for _, _, kind in found}
-    flags = set()
     if Kind.BIDI in kinds:
-        flags.add(Flag.BIDI_CONTROL)
+        yield Flag.BIDI_CONTROL
     if any(kind is Kind.CONTROL and character not in "\u2028\u2029" for _, character, kind in found):
-        flags.add(Flag.CONTROL_CHARACTERS)
+        yield Flag.CONTROL_CHARACTERS
     if Kind.PAYLOAD in kinds or _hides_in_words(text, found):
-        flags.add(Flag.HIDDEN_UNICODE)
-    return frozenset(flags)
+        yield Flag.HIDDEN_UNICODE
 
 
 def _hides_in_words(text: str, found: Invisibles) -> bool:
@@ -172,17 +168,16 @@ def _hides_in_words(text: str, found: Invisibles) -> bool:
     return False
 
 
-def _flags_of_reading(stored: str, model_text: str, languages: tuple[str, ...]) -> frozenset[Flag]:
+def _flags_of_reading(stored: str, model_text: str, languages: tuple[str, ...]) -> Iterator[Flag]:
     if not model_text:
-        return frozenset({Flag.EMPTY})
-    flags = set()
+        yield Flag.EMPTY
+        return
     if not _WORD.search(model_text):
-        flags.add(Flag.NO_WORDS)
+        yield Flag.NO_WORDS
     if _is_marked_over(stored) or is_obfuscated(model_text):
-        flags.add(Flag.OBFUSCATED)
+        yield Flag.OBFUSCATED
     if not is_supported(model_text, languages):
-        flags.add(Flag.UNSUPPORTED_LANGUAGE)
-    return frozenset(flags)
+        yield Flag.UNSUPPORTED_LANGUAGE
 
 
 def _normalise(text: str, found: Invisibles) -> str:
