@@ -96,6 +96,23 @@ def _description(found: Progress) -> list[str]:
     return [*parts, f"{duration(left)} left" if left and found.pending else ""]
 
 
+def results(
+    batch: Batch,
+    *,
+    out: Annotated[Path, "results, one JSON object a row", "FILE"],
+    hide_in_review: HideInReview = False,
+    json: Json = False,
+    database: Url = None,
+) -> int:
+    """Write what became of each row, and beside it what was rejected; the exit code is that of `screen`."""
+    with _site(database) as db:
+        stands = batches.progress(db, batch, system_clock())
+        _print(json, batch, None, stands)
+        ResultsFile(db=db, out=out, hide=hide_in_review or None).write_all(batch)
+        write_rejected(db, batch, out)
+    return exit_code(stands)
+
+
 def export(
     batch: Batch,
     *,
@@ -128,8 +145,6 @@ def export(
         with private_file(out) as file:
             for part in parts:
                 file.buffer.write(part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass"))
-        if what == "results":
-            write_rejected(db, batch, out)
 
 
 ACTIONS = {
@@ -142,7 +157,8 @@ ACTIONS = {
         "end it for good: what is pending stays pending, a file still being taken in is removed",
     ),
     "retry": (_does(batches.retry_failed), "take up again the cases whose last attempt failed"),
-    "export": (export, "results with what was rejected, reviews, or the corrected data set, as a file"),
+    "results": (results, "write what became of each row, and beside it what was rejected"),
+    "export": (export, "results, reviews or the corrected data set as a file"),
     "codes": (codes, "what each reason in a file of results means"),
 }
 

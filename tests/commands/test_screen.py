@@ -312,7 +312,12 @@ def test_the_corrected_data_set_is_written_as_of_a_version_and_everything_in_eve
             assert run(*given, "--what", what, "--format", kind).code == 0
             assert (out.read_bytes() + begins).startswith(begins) and out.stat().st_mode & 0o077 == 0
         assert len(json.loads(out.read_bytes())) == lines
-    assert (tmp_path / "out.rejected.csv").exists()
+    asked = ("batches", "results", batch_id, "--database", database_url, "--out", out)
+    assert run(*asked).code == 3, "one is pending"
+    decide(db, pending_cases(db, 1)[0])
+    assert (
+        run(*asked).code == 0 and len(out.read_text().splitlines()) == 2 and out.with_suffix(".rejected.csv").exists()
+    )
 
 
 def test_a_run_that_was_killed_while_rows_came_in_goes_on(
