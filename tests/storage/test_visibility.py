@@ -341,10 +341,8 @@ def test_the_text_is_for_the_holder_and_each_view_is_one_event_without_its_words
     reviews.submit_review(db, ANN.at(NOW), first, token, form(note="another private note"), "a" * 32)
     reveal_evidence(db, ANN.at(NOW), first)
     log = events(db, ADMIN)
-    assert [(event.actor, event.subject) for event in log if event.action == "text_viewed"] == [
-        ("rae", second),
-        ("ann", first),
-    ]
+    viewed = [(event.actor, event.subject) for event in log if event.action == "text_viewed"]
+    assert viewed == [("rae", second), ("ann", first)]
     mine = [event.action for event in log if event.actor == "ann"]
     assert mine == ["evidence_viewed", "rated", "claimed", "released", "text_viewed", "claimed"]
     assert not [word for word in ("canary", "private", "unsafe", *MODEL_WORDS) if word in repr(log)]

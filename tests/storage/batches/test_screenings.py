@@ -241,16 +241,8 @@ def test_each_settled_case_ends_on_one_way_in_review_or_not(db: Database) -> Non
     commit(db, refused, screening(Outcome.HUMAN_REVIEW, reason=Reason.UNREADABLE, node=None))
     commit_run(db, failed, 0, worker)
     record_error(db, failed, "server_error", "no answer", NOW)
-    ways = Ways(
-        asked={"worker": 4, "risk": 1},
-        taken={
-            ("worker", Label.SAFE): 1,
-            ("worker", Label.ESCALATE): 2,
-            ("worker", None): 1,
-            ("risk", Label.UNSAFE): 1,
-        },
-        kept_back=1,
-    )
+    taken = {("worker", Label.SAFE): 1, ("worker", Label.ESCALATE): 2, ("worker", None): 1, ("risk", Label.UNSAFE): 1}
+    ways = Ways(asked={"worker": 4, "risk": 1}, taken=taken, kept_back=1)
     assert count_ways(db, LOCAL_USER, batch_id, CONFIGURATION.pipeline) == ways
     request_second_looks(db, LOCAL_USER.at(NOW), [safe])
     assert count_ways(db, LOCAL_USER, batch_id, CONFIGURATION.pipeline) == ways
@@ -276,10 +268,8 @@ def test_each_day_has_its_calls_and_what_is_known_of_their_cost(db: Database) ->
     for case_id, cost, days_ago in zip(more, (None, 0.5, 9.0), (0, 2, 40), strict=True):
         assert commit_run(db, case_id, 0, run("S" * 11), cost, NOW - timedelta(days=days_ago))
     found = daily_costs(db, LOCAL_USER.at(NOW))
-    assert [(day, one.calls, one.cost_usd, one.unpriced_calls) for day, one in found.items()] == [
-        (NOW.date(), 22, 0.25, 11),
-        ((NOW - timedelta(days=2)).date(), 11, 0.5, 0),
-    ]
+    days = [(day, one.calls, one.cost_usd, one.unpriced_calls) for day, one in found.items()]
+    assert days == [(NOW.date(), 22, 0.25, 11), ((NOW - timedelta(days=2)).date(), 11, 0.5, 0)]
     (worker,) = cost_by_node(db, LOCAL_USER, batch_id)
     assert (worker.texts, worker.calls, worker.cost_usd) == (4, 44, None), "part of it is not known"
     late = NOW.replace(hour=23, minute=30)  # a day is one of the viewer
@@ -363,10 +353,8 @@ def test_every_text_comes_back_exactly_and_names_from_outside_cannot_break_the_d
     add_rows(db, batch_id, [*rows, refused], NOW)
     for text, row in zip(HOSTILE, db.rows(select(cases).order_by(cases.c.row)), strict=True):
         kept = [(row.text, row.text_original_json), (row.reply, row.reply_original_json)]
-        assert ["".join(json.loads(original)) if original else stored for stored, original in kept] == [
-            text,
-            text[::-1],
-        ]
+        found = ["".join(json.loads(original)) if original else stored for stored, original in kept]
+        assert found == [text, text[::-1]]
         assert "\x00" not in row.external_id
         row.external_id.encode()  # raises for a surrogate
     assert next(read_rejected(db, LOCAL_USER, batch_id)).detail == "cell \ufffd \ufffd"

@@ -508,18 +508,13 @@ def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> Non
     follow_ups.close(db, BO.at(later(1)), one.id, How.HANDED_ON, "crisis team took over")
     assert follow_ups.open_ones(db, BO.at(NOW)).shown == []
     for who, told in ((ANN, 1), (BO, 1), (CY, 0), (SENIOR, 1)):
-        ended = follow_ups.closed_ones(db, who, one.case_id)
-        assert [(one.closed_by, one.how, one.note) for one in ended] == [
-            ("bo", How.HANDED_ON, "call back at three\ncrisis team took over")
-        ] * told
+        ended = [(each.closed_by, each.how, each.note) for each in follow_ups.closed_ones(db, who, one.case_id)]
+        assert ended == [("bo", How.HANDED_ON, "call back at three\ncrisis team took over")] * told
     with pytest.raises(NotOpen):
         follow_ups.close(db, BO.at(NOW), one.id, How.DONE, "again")
-    logged = [row for row in rows(db, audit_events) if row.action.startswith("follow_up")]
-    assert sorted((row.action, row.actor, row.subject, row.details) for row in logged) == [
-        ("follow_up_closed", "bo", one.case_id, '{"how":"handed_on"}'),
-        ("follow_up_handed", "ann", one.case_id, '{"to":"bo"}'),
-        ("follow_up_opened", "ann", one.case_id, "{}"),
-    ], "without the words of the note"
+    logged = [(row.action, row.actor, row.details) for row in rows(db, audit_events) if "follow_up" in row.action]
+    closed, handed = ("follow_up_closed", "bo", '{"how":"handed_on"}'), ("follow_up_handed", "ann", '{"to":"bo"}')
+    assert sorted(logged) == [closed, handed, ("follow_up_opened", "ann", "{}")], "without the words of the note"
 
 
 def test_each_disposition_has_one_open_and_another_once_that_was_closed(db: Database) -> None:
@@ -531,12 +526,9 @@ def test_each_disposition_has_one_open_and_another_once_that_was_closed(db: Data
             by = ANN.at(later(minute))
             opened = [follow_ups.open_follow_up(conn, by, one.case_id, what) for what in whats]
     assert opened == [False, True, False, False, True, False]
-    found = follow_ups.open_ones(db, ANN.at(NOW)).shown
-    assert [(one.disposition, one.opened_at, one.due_at) for one in found] == [
-        (For.CONTACT_NOW, later(2), later(62)),
-        (For.SECOND_REVIEW, later(2), later(62)),
-        (For.PROTECTIVE_SERVICES, NOW, later(1440)),
-    ]
+    found = [(one.disposition, one.opened_at, one.due_at) for one in follow_ups.open_ones(db, ANN.at(NOW)).shown]
+    again = [(what, later(2), later(62)) for what in (For.CONTACT_NOW, For.SECOND_REVIEW)]
+    assert found == [*again, (For.PROTECTIVE_SERVICES, NOW, later(1440))]
     (ended,) = follow_ups.closed_ones(db, ANN, one.case_id)
     assert (ended.disposition, ended.opened_at, ended.due_at) == (For.CONTACT_NOW, NOW, later(60))
     assert (ended.closed_at, ended.closed_by, ended.how, ended.note) == (later(1), "ann", How.DONE, "told the team")
@@ -550,11 +542,9 @@ def test_seniors_see_the_earliest_due_first_with_where_to_act_and_what_is_late(d
     for letter, disposition in zip("abc", ("protective_services", "contact_now", "contact_now"), strict=True):
         ask(db, ANN, disposition, letter)
     found = follow_ups.open_ones(db, SENIOR.at(NOW))
-    assert [(one.case_id, one.where_to_act, one.external_id, one.who_name) for one in found.shown] == [
-        (ids[1], "ward 3", "post-2", "Ann"),
-        (ids[2], None, "post-3", "Ann"),
-        (ids[0], None, "post-1", "Ann"),
-    ]
+    shown = [(one.case_id, one.where_to_act, one.external_id, one.who_name) for one in found.shown]
+    wanted = ((ids[1], "ward 3", "post-2"), (ids[2], None, "post-3"), (ids[0], None, "post-1"))
+    assert shown == [(*one, "Ann") for one in wanted]
     for minutes, late in ((59, 0), (60, 2), (1440, 3)):
         for who, others in ((BO, (3, late)), (SENIOR, (0, 0))):
             told = follow_ups.open_ones(db, who.at(later(minutes)), limit=1)
