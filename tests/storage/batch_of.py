@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
@@ -37,28 +38,14 @@ def batch(
     db: Database,
     texts: Iterable[str] = (),
     *,
-    kind: str = "batch",
-    audit_rate: float = 0.0,
-    max_calls: int | None = None,
-    max_cost_usd: float | None = None,
     reach: Reach = Reach.COUNT,
     closed: bool = True,
     references: str = "",
-    research_order: bool = False,
+    **options: Any,
 ) -> str:
     """A batch with one case a text, by the local user; ``references`` has an S, a U or a dash for each."""
     version = save_configuration(db, CONFIGURATION, NOW)
-    new = NewBatch(
-        name="posts.csv",
-        configuration_version=version,
-        seed=7,
-        kind=kind,  # type: ignore[arg-type]
-        audit_rate=audit_rate,
-        max_calls=max_calls,
-        max_cost_usd=max_cost_usd,
-        reach=reach,
-        research_order=research_order,
-    )
+    new = NewBatch(name="posts.csv", configuration_version=version, seed=7, reach=reach, **options)
     batch_id = create_batch(db, LOCAL_USER.at(NOW), new)
     labels = [{"S": Label.SAFE, "U": Label.UNSAFE}.get(one) for one in references]
     rows = [

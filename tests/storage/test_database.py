@@ -166,12 +166,8 @@ def test_whoever_listens_is_told_of_new_work(postgresql_db: Database) -> None:
     pause(db, LOCAL_USER.at(NOW + timedelta(seconds=1)), batch_id)
     with psycopg.connect(db.conninfo, autocommit=True) as listening:
         listening.execute(f"LISTEN {NEW_WORK}")
-        for act in (
-            lambda: batch(db, ["another text"]),
-            lambda: resume(db, by, batch_id),
-            lambda: retry_failed(db, by, batch_id),
-        ):
-            act()
+        for act, given in ((batch, [["another text"]]), (resume, [by, batch_id]), (retry_failed, [by, batch_id])):
+            act(db, *given)  # type: ignore[operator]
             assert list(listening.notifies(timeout=10, stop_after=1)), act
 
 
