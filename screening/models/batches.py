@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal, Self
 
@@ -37,6 +38,8 @@ from screening.pipeline.draws import TOO_LONG, Draw, DrawRequest, SamplerError, 
 from screening.pipeline.files import PromptSet
 
 LARGEST_RESULTS = 64 * 1024 * 1024
+LONG_CACHE = {"type": "ephemeral", "ttl": "1h"}
+"""A round may take longer than the five minutes for which prompts are cached otherwise."""
 _TIMEOUT_S = 300.0
 _MOST_LISTED = 1_000
 """Message batches of the account that are looked through for one of which no id came back."""
@@ -62,7 +65,7 @@ class MessageBatches:
     async def create(self, seed: str, requests: Mapping[str, DrawRequest]) -> str:
         """Hand these calls in, by custom id; returns the service's id. After an error they may have arrived still."""
         entries = [
-            {"custom_id": custom_id, "params": write_message(self._prepare(seed, custom_id, request), self._settings)}
+            {"custom_id": custom_id, "params": self._body(self._prepare(seed, custom_id, request))}
             for custom_id, request in requests.items()
         ]
         return _batch(await self._json("post", "", body={"requests": entries})).id
@@ -106,6 +109,10 @@ class MessageBatches:
         """The call of a request: equal seed and id make equal random numbers and code words."""
         rng = random.Random(f"{seed}:{custom_id}")  # noqa: S311 - the seed is the operating system's
         return prepare_call(request, self._settings, self._prompts, rng)
+
+    def _body(self, call: PreparedCall) -> Mapping[str, object]:
+        kept = [{**block, "cache_control": LONG_CACHE} if "cache_control" in block else block for block in call.system]
+        return write_message(replace(call, system=kept), self._settings)
 
     async def _json(self, way: Literal["get", "post"], path: str, **sent: Any) -> Mapping[str, Any]:
         try:
