@@ -109,11 +109,21 @@ def _fit(source: Source, encoding: Encoding, separator: str, columns: tuple[str,
 
 
 def _records(source: Source, encoding: Encoding, separator: str) -> Iterator[_Cells]:
+    csv.field_size_limit(CELL_LIMIT)  # the module's own limit of 131,072 would refuse texts that are merely long
     with open_text(source, encoding, newline=_line_end(source, encoding)) as text:
         lines = _Lines(iter(lambda: text.readline(CELL_LIMIT), ""))
         if _announced(source, encoding):
             next(lines)
-        yield from _parse(lines, separator)
+        reader = csv.reader(lines, delimiter=separator, strict=True)
+        while True:
+            lines.start_record()
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                raise _refusal(lines, str(error)) from None
+            yield _Cells(lines.first, lines.number, [cell.replace(_LONE_RETURN, "\r") for cell in cells])
 
 
 def _line_end(source: Source, encoding: Encoding) -> str:
@@ -126,20 +136,6 @@ def _line_end(source: Source, encoding: Encoding) -> str:
         first, rest = text.readline(CELL_LIMIT), text.readline(CELL_LIMIT)
     header = first.removesuffix("\n").removesuffix("\r")
     return "\n" if first.endswith("\n") and "\r" not in header and not rest.endswith("\r") else ""
-
-
-def _parse(lines: "_Lines", separator: str) -> Iterator[_Cells]:
-    csv.field_size_limit(CELL_LIMIT)  # the module's own limit of 131,072 would refuse texts that are merely long
-    reader = csv.reader(lines, delimiter=separator, strict=True)
-    while True:
-        lines.start_record()
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise _refusal(lines, str(error)) from None
-        yield _Cells(lines.first, lines.number, [cell.replace(_LONE_RETURN, "\r") for cell in cells])
 
 
 class _Lines:
@@ -183,9 +179,9 @@ def _refusal(lines: _Lines, error: str) -> FileRefused:
         said = "a quote opens here and is never closed; the rows after it cannot be told apart."
         return FileRefused(said, line=lines.first)
     escaped = any('\\"' in one for one in lines.record)
-    how = "not with a backslash before it (in Spark: .option('escape', '\"'))." if escaped else ""
+    how = ", not with a backslash before it (in Spark: .option('escape', '\"'))" if escaped else ""
     return FileRefused(
         "a quote opens here and is closed in the middle of a cell; the rows around it cannot be told apart. "
-        f"A quote inside a cell is written twice{', ' + how if how else '.'}",
+        f"A quote inside a cell is written twice{how}.",
         line=lines.first,
     )
