@@ -102,7 +102,9 @@ def test_which_turn_is_judged_and_what_is_asked(
     assert {case.external_id: judged(case) for case in talks(TALK, judged=which, questions=asked)} == expected
 
 
-def test_two_questions_have_two_labels() -> None:
+def test_two_questions_have_two_labels_and_one_conversation_twice_is_a_duplicate() -> None:
+    twice = lines(*[{"id": "1", "messages": TALK}] * 2)
+    assert read(twice, "id", talk("messages", Shape.MESSAGES)) == ["1", Reason.DUPLICATE]
     content = lines(
         {"id": "1", "messages": TALK, "risk": "unsafe", "bot": "safe"},
         {"id": "2", "messages": TALK[:3], "risk": "safe"},
