@@ -1,5 +1,11 @@
-"""The table of defects that `make defects` puts back speaks of the program as it is."""
+"""The table of defects that `make defects` puts back speaks of the program as it is, and the list of what runs on both
+databases of tests as they are: a name that is gone would say nothing.
+"""
 
+import re
+from pathlib import Path
+
+from tests.databases import ON_BOTH
 from tests.defects.__main__ import DEFECTS, files_of, places_of
 
 
@@ -13,3 +19,10 @@ def test_each_has_one_place_in_the_program_and_tests_that_exist() -> None:
         if not names or not any(word.endswith(".py") for word in files_of(one))
     ]
     assert missing == []
+
+
+def test_every_name_on_the_list_is_a_module_or_a_test() -> None:
+    files = list(Path(__file__).parent.rglob("test_*.py"))
+    known = {file.stem for file in files}
+    known |= {name for file in files for name in re.findall(r"def (test_\w+)\(", file.read_text(encoding="utf-8"))}
+    assert len(ON_BOTH) > 50 and ON_BOTH - known == set()

@@ -166,13 +166,13 @@ def export_corrected_labels(
 def dataset_version(conn: Connection, batch_id: str, as_of: int | None = None) -> DatasetVersion:
     """The state after the first ``as_of`` accepted labels, in the order they were given; after all of them for None."""
     made = adjudications.c
-    query = select(made.case_id, made.version, made.at).join(cases, cases.c.id == made.case_id)
+    query = select(made.case_id, made.version, made.at).join(cases)
     ordered = query.where(cases.c.batch_id == batch_id).order_by(*order_given())
     accepted = conn.execute(ordered).all()
     kept = accepted if as_of is None else accepted[:as_of]
     whole = len(kept) == len(accepted)
     until = None if whole or not kept else max(row.at for row in kept)
-    given = select(reviews.c.id, reviews.c.at).join(cases, cases.c.id == reviews.c.case_id)
+    given = select(reviews.c.id, reviews.c.at).join(cases)
     read = conn.execute(given.where(cases.c.batch_id == batch_id).order_by(reviews.c.id)).all()
     digest = hashlib.sha256(batch_id.encode())
     for review in read:

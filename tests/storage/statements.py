@@ -24,11 +24,6 @@ def statements() -> Iterator[list[tuple[str, Any]]]:
         event.remove(Engine, "before_cursor_execute", note)
 
 
-def values_of(sent: list[tuple[str, Any]]) -> set[Any]:
-    """All values that were sent."""
-    return {one for _, values in sent for one in (values.values() if isinstance(values, dict) else values)}
-
-
 def plan(db: Database, statement: str, values: Any) -> str:
     """How the database finds it; a table of a few rows would be read whole, unless it is kept from that."""
     with db.read() as conn:
