@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from screening.datasets import reader
 from screening.datasets.mapping import ColumnMapping
 from screening.datasets.reader import read_table
-from screening.datasets.rows import NewCase, Reason, RejectedRow
-from screening.datasets.sources import ColumnsUnclear, FileFormat, FileRefused
+from screening.datasets.rows import FileLayout, FileRow, NewCase, Reason, RejectedRow, Rows
+from screening.datasets.sources import ColumnsUnclear, FileFormat, FileRefused, Source
 from screening.labels import Label
 from screening.text.flags import Flag
 from screening.text.received import original_text
@@ -286,3 +288,29 @@ def test_of_a_formula_its_saved_value_is_the_text_and_else_what_is_written() -> 
     table = read_table(content, mapping=ColumnMapping(text="text"))
     assert read(table, "text") == list(cells.values())
     assert "5 texts are formulas without a value in the file, and read as written there." in table.warnings
+
+
+def subtitles(source: Source, _sheet: str | None) -> FileLayout | None:
+    """The exercise of docs/start-here.md, done: what begins with "1" and a time is a file of subtitles, a row each."""
+    content = (source if isinstance(source, bytes) else source.read_bytes()).decode("utf-8", "replace")
+    if not re.match(r"1\n\d\d:\d\d:\d\d,\d{3} --> ", content):
+        return None
+
+    def read_rows() -> Rows:
+        line = 1
+        for row, block in enumerate(content.strip().split("\n\n"), start=1):
+            number, _time, *said = block.split("\n")
+            yield FileRow(row, line, {"id": number, "text": "\n".join(said)})
+            line += len(said) + 3
+
+    return FileLayout(source=source, format="subtitles", read=read_rows, columns=("id", "text"))
+
+
+def test_a_new_file_format_is_one_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    time = b"00:00:01,000 --> 00:00:02,000\n"
+    content = b"1\n" + time + b"hello\nthere\n\n2\n" + time + b"\n3\n" + time + b"I want to\ndie tonight\n"
+    monkeypatch.setattr(reader, "READERS", [subtitles, *reader.READERS])
+    table = read_table(content)
+    assert read(table, "id text") == [("1", "hello\nthere"), Reason.EMPTY_TEXT, ("3", "I want to\ndie tonight")]
+    assert Flag.STATED_IMMINENT in read(table, "flags")[2]
+    assert read_table(b"id,text\n1,soup\n").layout.format is FileFormat.DELIMITED
