@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import psutil
 
-from tests.free_port import free_port
+from tests.processes import free_port
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic

@@ -23,7 +23,7 @@ from benchmarks.figures import leave_out, tell
 from benchmarks.processes import BROWSER_ARGUMENTS, ROOT
 from storage.database import Database
 from tests.browser.install import find_browser
-from tests.free_port import free_port
+from tests.processes import free_port
 
 FIRST_PAINT = "from the start to the first paint"
 AIM_PAINT_S = 4.0

@@ -1,11 +1,13 @@
-"""Further processes of a test, which begin with nothing of this one's."""
+"""Further processes of a test, which begin with nothing of this one's, and ports for them."""
 
 import multiprocessing
+import random
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from unittest.mock import patch
 
@@ -24,3 +26,18 @@ def usual_handlers() -> None:
     """For a child that is to be stopped: a suite started by nohup or in the background hands down ignored signals."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def lasting_port() -> int:
+    """A free port that the system gives to nobody else, so that one program after the other can have it."""
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 100):
+        with suppress(OSError), socket.socket() as listener:
+            listener.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port of a hundred is free")

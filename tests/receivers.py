@@ -10,7 +10,7 @@ from typing import Any
 
 from aiosmtpd.controller import Controller
 
-from tests.free_port import free_port
+from tests.processes import free_port
 
 
 @dataclass(slots=True)

@@ -1,6 +1,13 @@
-"""Refuses what would leave this machine, in the tests and in programs that they start."""
+"""Refuses what would leave this machine, in the tests and in programs that they start.
+
+`python -m tests.socket_guard LOG MODULE …` runs a module so, and notes what it tried beyond: one host a line in LOG. It
+finds what it would without an internet: each attempt fails.
+"""
 
 import ipaddress
+import runpy
+import sys
+from pathlib import Path
 from typing import Any
 
 
@@ -42,3 +49,22 @@ def _is_loopback(name: str) -> bool:
         return ipaddress.ip_address(name.partition("%")[0]).is_loopback
     except ValueError:
         return False
+
+
+if __name__ == "__main__":
+    log, module = Path(sys.argv[1]), sys.argv[2]
+    guard = SocketGuard()
+
+    def noted(event: str, arguments: tuple[object, ...]) -> None:
+        """The guard, with its refusals on disk."""
+        try:
+            guard(event, arguments)
+        except NotLoopback:
+            with log.open("a", encoding="utf-8") as lines:
+                lines.write(f"{event} {guard.refused[-1]}\n")
+            raise
+
+    log.touch()
+    sys.addaudithook(noted)
+    sys.argv = [module, *sys.argv[3:]]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)

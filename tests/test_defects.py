@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.databases import ON_BOTH
 from tests.defects.__main__ import DEFECTS, files_of, places_of
+from tests.faults.__main__ import held_files
 
 
 def test_each_has_one_place_in_the_program_and_tests_that_exist() -> None:
@@ -26,3 +27,11 @@ def test_every_name_on_the_list_is_a_module_or_a_test() -> None:
     known = {file.stem for file in files}
     known |= {name for file in files for name in re.findall(r"def (test_\w+)\(", file.read_text(encoding="utf-8"))}
     assert len(ON_BOTH) > 50 and ON_BOTH - known == set()
+
+
+def test_no_file_of_the_fault_catalogue_loses_the_sentence() -> None:
+    """Its replies are held by `tests/models/test_replies.py`, its injections by `tests/injection/test_injection.py`;
+    `make faults` tries them all through the real library.
+    """
+    held = held_files()
+    assert len(held) >= 70 and [name for name, well in held.items() if not well] == []

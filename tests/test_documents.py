@@ -177,3 +177,9 @@ def test_every_hazard_is_rated_and_each_control_names_a_test_that_exists() -> No
 def test_the_benchmark_of_the_results_table_still_knows_the_tables() -> None:
     assert {"idle", "inbox", "inbox_keys", "results_table", "screening", "start"} <= set(SECTIONS), "all with an aim"
     assert run(["results_table --rows 120"]) == 0
+
+
+def test_each_term_of_the_glossary_stands_once() -> None:
+    rows = [line for line in TEXTS["docs/glossary.md"].splitlines() if line.startswith("| ")]
+    terms = [term.strip() for row in rows[1:] for term in row.strip("|").split("|")[0].split(",")]
+    assert len(terms) >= 25 and len(set(terms)) == len(terms)

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from screening.settings import Settings
-from tests.free_port import free_port
 from tests.jobs.processes import Workers, app_program, environment, serves, wait_for, workers
+from tests.processes import free_port
 
 __all__ = ["workers"]
 

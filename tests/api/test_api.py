@@ -42,8 +42,8 @@ from storage.schema import audit_events, batches, cases, metadata, programs
 from storage.settings_store import SiteSettings, accept_model_name, change
 from storage.site.accounts import Made, Program, Scope, UnknownToken, list_programs, make_program, revoke_program
 from tests.databases import put_away, write
-from tests.free_port import free_port
 from tests.jobs.processes import wait_for
+from tests.processes import free_port
 from tests.receivers import Receiver, receiving
 from tests.storage.batch_of import CONFIGURATION, decide
 from tests.storage.inbox_cases import form, read, register

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, exp
 from storage.database import Database
 from tests.browser import desk, install, team
 from tests.browser.slow_line import SlowLine
-from tests.free_port import lasting_port
+from tests.processes import lasting_port
 
 ROOT = Path(__file__).parent.parent.parent
 RESULTS = ROOT / "test-results"

@@ -5,7 +5,7 @@ import threading
 import time
 from contextlib import suppress
 
-from tests.free_port import free_port
+from tests.processes import free_port
 
 
 class SlowLine:

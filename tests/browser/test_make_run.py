@@ -15,7 +15,7 @@ from storage.database import Database
 from storage.schema import cases
 from tests.browser import desk, team
 from tests.browser.conftest import ROOT, VIEWPORT, RunningApp, await_run, require_well, wait_for
-from tests.free_port import free_port
+from tests.processes import free_port
 
 pytestmark = pytest.mark.browser
 

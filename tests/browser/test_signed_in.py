@@ -28,7 +28,7 @@ from tests.browser import desk
 from tests.browser.conftest import RunningApp, require_well, started_app, wait_for
 from tests.browser.team import Person, browser_of
 from tests.databases import write
-from tests.free_port import free_port
+from tests.processes import free_port
 from tests.storage.inbox_cases import form, take
 
 pytestmark = pytest.mark.browser

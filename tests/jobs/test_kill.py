@@ -24,10 +24,10 @@ from storage.batches.counts import kinds
 from storage.batches.intake import last_row, read_rejected, takes_rows
 from storage.database import Database
 from storage.schema import audit_events, cases, inbox_entries, node_runs, pending_cases, screenings
-from tests.free_port import free_port
 from tests.jobs.files import batch_from, hand_over, settings, take_in, write_posts
 from tests.jobs.processes import Forked, NotingStub, Workers, serves, wait_for
 from tests.jobs.running import batch
+from tests.processes import free_port
 from tests.storage.recount import recount, recount_kinds
 from tests.stub_server import StubPlan, TextRule
 

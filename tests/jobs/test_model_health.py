@@ -48,9 +48,9 @@ from storage.site import health
 from storage.site.health import Fault as Down
 from tests.databases import write
 from tests.fixtures.replies import message, reply
-from tests.free_port import free_port
 from tests.jobs import running
 from tests.jobs.running import batch, until
+from tests.processes import free_port
 from tests.storage.people import ADMIN, ANN, NOW
 from tests.stub_server import Fault, StubPlan, StubServer
 

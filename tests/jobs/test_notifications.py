@@ -35,7 +35,7 @@ from storage.settings_store import SiteSettings, change
 from storage.site import health, outbox
 from storage.site.recipients import Event, Kind, add_recipient, list_recipients, set_active
 from tests.databases import write
-from tests.free_port import free_port
+from tests.processes import free_port
 from tests.receivers import Receiver, mail_server, receiving
 from tests.storage.batch_of import batch
 from tests.storage.inbox_cases import fill, register

@@ -36,8 +36,8 @@ from storage.site.health import Fault, beat, begin
 from storage.site.outbox import record_state
 from storage.site.recipients import Event, Kind, add_recipient
 from tests import databases, test_fault_matrix
-from tests.free_port import free_port
 from tests.pages.conftest import Opener, words_on
+from tests.processes import free_port
 from tests.storage import batch_of, inbox_cases
 from tests.storage.people import MINUTE, NOW, person
 

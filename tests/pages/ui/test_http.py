@@ -36,10 +36,10 @@ from pages.ui.http import NEXT_COOKIE, REFUSED, SIGN_IN_AGAIN, SIGNED_IN_COOKIE,
 from screening.review.actors import LOCAL_USER, Role
 from storage.database import Database
 from storage.site.accounts import Ended, revoke, set_active, set_roles
-from tests.free_port import free_port
 from tests.jobs.processes import Workers, app_program, serves, wait_for, workers
 from tests.pages.conftest import Opener, refusals
 from tests.pages.ui.conftest import Clock, claims_of, signed
+from tests.processes import free_port
 from tests.storage.inbox_cases import fill
 from tests.storage.people import ADMIN, ANN, MINUTE, NOW, RESEARCHER
 
@@ -298,7 +298,7 @@ def _status(port: int, path: str) -> int:
 def test_the_app_serves_what_there_is_and_asks_nobody_outside(workers: Workers, tmp_path: Path) -> None:
     """As `serve.py` starts it, behind a guard that refuses what goes outside and notes it in a file."""
     port, tried = free_port(), tmp_path / "tried"
-    program = ("-m", "tests.guarded_program", str(tried), "app", *app_program(port)[1:])
+    program = ("-m", "tests.socket_guard", str(tried), "app", *app_program(port)[1:])
     options = {"sampler": "simulated", "data_directory": tmp_path / "data"}
     workers.start(f"sqlite:///{tmp_path / 'x.db'}", options, program)
     wait_for(lambda: workers.dead() or serves(port), 120)
