@@ -540,3 +540,9 @@ def test_controls_are_from_the_cells_beside_unpicked_and_in_no_queue(db: Databas
     assert set(control_cases(db, RESEARCHER, of_any_batch, missed[:1], 9, "")) == {*ids[1:7]}
     unlabeled = Cell(batch_id=batch_id, outcome="safe")
     assert set(control_cases(db, RESEARCHER, unlabeled, missed[:1], 9, "")) == set(ids[1:4])
+    request_second_looks(db, RESEARCHER.at(NOW), ids[:2], controls={ids[1]: 0.25})
+    request_second_looks(db, RESEARCHER.at(NOW), ids[2:3], chances={ids[2]: 0.5})
+    kept = [(row.sent_as, row.chance) for row in (entry(db, case_id) for case_id in ids[:3])]
+    assert kept == [("picked", None), ("control", 0.25), ("drawn", 0.5)]
+    request_second_looks(db, RESEARCHER.at(NOW), ids[2:3])
+    assert (entry(db, ids[2]).sent_as, entry(db, ids[1]).sent_as) == ("picked", "control"), "picked once is picked"
