@@ -2,62 +2,18 @@
 
 import ast
 import subprocess
+import tomllib
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-LAYERS = (  # from the bottom; a module may import from its own room and from those in the rows before
-    ("screening.__version__", "screening.labels", "screening.words"),
-    ("screening.stopping",),
-    (  # the arithmetic of evaluation knows no pipeline, model or file
-        "screening.text",
-        *(f"screening.evaluation.{name}" for name in ("agreement", "label_errors", "metrics")),
-    ),
-    ("screening.evaluation.monitoring",),
-    ("screening.evaluation.audit", "screening.evaluation.paired"),
-    ("screening.evaluation.estimates",),
-    ("screening.pipeline", "screening.settings"),
-    ("screening.models", "screening.datasets", "screening.review"),
-    ("screening.evaluation",),
-    ("storage.schema", "storage.clock"),
-    ("storage.migrations",),
-    ("storage.database",),
-    ("storage.audit_log",),
-    ("storage.settings_store", "storage.visibility"),
-    ("storage.batches.counts",),
-    ("storage.site",),
-    ("storage.batches",),
-    ("storage.review",),
-    ("storage.research",),
-    ("jobs",),
-    ("pages.ui", "api"),
-    ("pages.batches", "pages.site"),
-    ("pages.review", "pages.research"),
-    ("pages",),
-    ("commands", "app", "worker", "serve"),
-)
-PACKAGES = {"screening", "storage"}  # their own files are rooms by themselves and named in LAYERS
+RULES = tomllib.loads(Path(__file__).with_name("architecture.toml").read_text("utf-8"))
+LAYERS, PLACES = RULES["layers"], {library: tuple(rooms) for library, rooms in RULES["places"].items()}
+PURE, WITH_FILES, OUTSIDE_WORLD = (set(RULES[name]) for name in ("pure", "with_files", "outside_world"))
+PACKAGES = {"screening", "storage"}  # their own files are rooms by themselves
 ABOVE = {"screening.__main__": "commands"}  # `python -m screening` starts the command line
-PLACES = {
-    "streamlit": ("app", "pages"),
-    "sqlalchemy": ("storage",),
-    "alembic": ("storage",),
-    "anthropic": ("screening.models.anthropic", "screening.models.batches"),
-    "procrastinate": ("jobs.procrastinate",),
-}
-PURE = tuple(
-    f"screening.{room}" for room in ("labels", "words", "stopping", "evaluation", "text", "pipeline", "review")
-)
-OUTSIDE_WORLD = {
-    "asyncio.subprocess", "http", "httpx", "io", "logging", "os", "pathlib", "random", "requests", "shutil", "socket",
-    "sqlite3", "subprocess", "tempfile", "time", "urllib",
-}  # fmt: skip
-WITH_FILES = {  # that come with the program, and what an experiment reads and writes
-    *(f"screening.evaluation.{name}" for name in ("tables", "recording", "imported_answers", "public_datasets")),
-    *("screening.pipeline.files", "screening.text.lexicon", "screening.text.language"),
-}
 OURS = ("screening", "storage", "jobs", "pages", "api", "commands")
 
 
@@ -98,7 +54,7 @@ def _in(name: str, room: str) -> bool:
 def _room(name: str) -> tuple[int, str]:
     """The row and the room of a module, or of a name in it."""
     fits = [(len(room), row, room) for row, rooms in enumerate(LAYERS) for room in rooms if _in(name, room)]
-    assert fits, f"{name} has no place: name its room in LAYERS and in docs/architecture.md"
+    assert fits, f"{name} has no place: name its room in architecture.toml and in docs/architecture.md"
     return max(fits)[1:]
 
 
