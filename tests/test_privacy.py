@@ -1,8 +1,12 @@
-"""A canary sentence goes everywhere a text goes; no log line, exception, audit detail, error or address repeats it."""
+"""A canary sentence goes everywhere a text goes; no log line, exception, audit detail, error or address repeats it. And
+the guard of `socket_guard.py` guards.
+"""
 
+import asyncio
 import json
 import logging
 import re
+import socket
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -30,6 +34,7 @@ from storage.schema import audit_events, batches, case_errors, cases, rejected_r
 from tests.commands.conftest import stub
 from tests.jobs.files import batch_from, settings
 from tests.jobs.processes import Workers, wait_for, workers
+from tests.socket_guard import NotLoopback, SocketGuard
 from tests.storage.inbox_cases import fill, form, register, take
 from tests.storage.people import ANN, MINUTE, NOW, SENIOR
 from tests.stub_server import Fault, StubPlan, StubServer
@@ -224,3 +229,25 @@ def test_a_failing_database_does_not_tell_the_values(db: Database, every_log: py
         with pytest.raises(DBAPIError) as failed, db.write() as conn:
             conn.execute(insert(cases), values)
         require_silent("exception", everything_of(failed.value))
+
+
+ELSEWHERE = "192.0.2.1"
+"""Reserved for documentation: nobody has it."""
+
+
+async def test_other_machines_are_refused_however_they_are_asked_and_loopback_is_reached(
+    socket_guard: SocketGuard,
+) -> None:
+    with socket.socket() as stream, pytest.raises(NotLoopback):
+        stream.connect((ELSEWHERE, 443))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagram, pytest.raises(NotLoopback):
+        datagram.sendto(b"x", (ELSEWHERE, 53))
+    with pytest.raises(NotLoopback):
+        socket.getaddrinfo("example.org", 443)
+    with pytest.raises(NotLoopback):
+        await asyncio.open_connection(ELSEWHERE, 443)
+    assert socket_guard.refused[:3] == [ELSEWHERE, ELSEWHERE, "example.org"] and ELSEWHERE in socket_guard.refused[3:]
+    socket_guard.refused.clear()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        for host in ("127.0.0.1", "localhost"):
+            socket.create_connection((host, server.getsockname()[1]), timeout=5).close()
