@@ -16,6 +16,7 @@ from screening.text.flags import Flag
 from screening.text.injection import injection_flags
 from screening.text.received import ReceivedText, receive
 from tests.datasets.reading import cases, lines, read, talk
+from tests.fixtures import tables
 
 BOTH = (Question.TEXT, Question.REPLY)
 ORDERED = talk("text", Shape.ROWS, role="role", order="n")
@@ -149,18 +150,11 @@ def test_the_oldest_turns_are_left_out_and_that_is_said_but_never_a_judged_one()
 @pytest.mark.parametrize(
     ("turns", "reason", "words"),
     [
-        ([{"role": "user", "content": "Hi"}, {"content": "?"}], Reason.TURN_WITHOUT_ROLE, "row 2: turn 2 has no role"),
-        ([{"role": "narrator", "content": "?"}], Reason.TURN_WITHOUT_ROLE, "row 2: turn 1 has a role that nobody"),
-        (messages("a") * (MOST_TURNS + 1), Reason.TOO_MANY_TURNS, "has 1,001 turns; at most 1,000"),
-        ("only a text", Reason.NOT_A_CONVERSATION, "row 2: no list of turns"),
-        (["a", "b"], Reason.NOT_A_CONVERSATION, "row 2: no list of turns"),
-        ([], Reason.NOT_A_CONVERSATION, "row 2: the list of turns is empty"),
-        ([{"role": "assistant", "content": "Hi"}], Reason.NO_JUDGED_TURN, "row 2: no turn is the"),
-        ([{"role": "user", "content": {"a": 1}}], Reason.NOT_A_TEXT, "row 2: turn 1 holds no text"),
-        ([{"role": "user", "content": "\u200b"}], Reason.EMPTY_TEXT, "nothing but spaces"),
+        *tables(__file__)["rejected"],
+        (messages("a") * (MOST_TURNS + 1), Reason.TOO_MANY_TURNS, "has 1,001 turns; at most"),
     ],
 )
-def test_what_cannot_be_read_is_rejected_with_its_row_and_why(turns: object, reason: Reason, words: str) -> None:
+def test_what_cannot_be_read_is_rejected_with_its_row_and_why(turns: object, reason: str, words: str) -> None:
     content = lines(*({"id": str(at), "messages": one} for at, one in enumerate((TALK, turns, TALK), 1)))
     mapping = talk("messages", Shape.MESSAGES)
     assert read(content, "id", mapping) == ["1", reason, "3"]

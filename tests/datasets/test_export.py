@@ -11,30 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from screening.datasets.export import csv_lines, jsonl_lines, neutralise, original_cell, parquet_parts
+from tests.fixtures import tables
 from tests.fixtures.bad_inputs import bad_inputs
 
 STARTERS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
 TEXTS = [one["text"] for one in bad_inputs() if len(one["text"]) < 1000]
+TABLES = tables(__file__)
 ANY_TEXT = st.text(st.characters(codec="utf-8"), max_size=20) | st.text(
     st.sampled_from("'\"=+-@\t\r\n;, ＝a\u200b"), max_size=8
 )
 
 
 def test_what_could_run_is_prefixed_at_the_start_and_after_a_separator() -> None:
-    run = ["=1", "+1", "-1", "@here", "\t1", "\r1", "＝1+1", "'=1", '"=1"', " =1", "\u200b=1", "\u2004=1", "'fine"]
-    fine = ["", "fine", 'a,"=1"', "I am ok - really", "1+1", "–", "n't", "a; b\r\n\r\nc;\td"]
-    cells = (
-        {cell: "'" + cell for cell in run}
-        | {cell: cell for cell in fine}
-        | {
-            "hi;=1+1;bye": "hi;'=1+1;bye",
-            "hi\t=1": "hi\t'=1",
-            "one\r\n- two\n@three": "one\r\n'- two\n'@three",
-            'a; "=1"': 'a;\' "=1"',
-            "a;'b": "a;''b",
-            "\t=1": "'\t'=1",
-        }
-    )
+    cells = {cell: "'" + cell for cell in TABLES["run"]} | {cell: cell for cell in TABLES["fine"]} | TABLES["inside"]
     assert {cell: neutralise(cell) for cell in cells} == cells
 
 

@@ -32,6 +32,7 @@ from screening.pipeline.errors import ERROR_KINDS
 from screening.text.conversation import Judged, Question, Role
 from screening.text.flags import REFUSES_SAFE, STATED, Flag
 from tests.datasets.reading import RISK, lines, parquet, read, saved, talk
+from tests.fixtures import tables
 
 FIELD = Path(__file__).parent.parent / "fixtures" / "field"
 SPEAKERS = (("Reed", Role.USER), ("Moss", Role.ASSISTANT))
@@ -41,23 +42,9 @@ JOINED = ColumnMapping(text="text", id="id", lists=True)
 R, S, U = Reason, Label.SAFE, Label.UNSAFE
 
 
-@pytest.mark.parametrize(
-    ("columns", "expected"),
-    [
-        (["id", "text"], ColumnMapping(text="text", id="id")),
-        (["\ufeffID ", " Text"], ColumnMapping(text=" Text", id="\ufeffID ")),
-        (["", "cleaned_text", "text"], ColumnMapping(text="text", id="")),
-        (["Reddit Post", "Suicide Risk"], ColumnMapping(text="Reddit Post", label="Suicide Risk")),
-        (["User", "Post", "Category"], ColumnMapping(text="Post", id="User", group="Category")),
-        (["title", "selftext", "subreddit"], ColumnMapping(text="selftext", title="title", group="subreddit")),
-        (["prompt", "response", "gpt_label"], ColumnMapping(text="prompt", reply="response")),
-        (["id", "conv_id", "text"], ColumnMapping(text="text", id="id", group="conv_id")),
-        (["text", "Where_to_act"], ColumnMapping(text="text", where="Where_to_act")),
-        (["id", "label"], None),
-    ],
-)
-def test_columns_met_in_the_wild(columns: list[str], expected: ColumnMapping | None) -> None:
-    assert propose_mapping(columns) == expected
+@pytest.mark.parametrize(("columns", "expected"), tables(__file__)["columns"])
+def test_columns_met_in_the_wild(columns: list[str], expected: dict[str, str]) -> None:
+    assert propose_mapping(columns) == (ColumnMapping(**expected) if expected else None)
 
 
 def test_a_column_is_found_by_name_and_one_named_twice_keeps_its_cells_apart() -> None:

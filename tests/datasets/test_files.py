@@ -25,6 +25,7 @@ from screening.labels import Label
 from screening.text.flags import Flag
 from screening.text.received import original_text
 from tests.datasets.reading import RISK, lines, packed_workbook, parquet, read, workbook
+from tests.fixtures import tables
 from tests.fixtures.bad_inputs import bad_inputs
 
 FILES = Path(__file__).parent.parent / "fixtures" / "bad_csv"
@@ -32,47 +33,24 @@ WORKBOOK = workbook(("id", "text"), (1, "a"), (2, "b"))
 PARQUET = parquet({"id": ["1", "2"], "text": ["a", "b"]})
 
 
+TABLES = tables(__file__)
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
+        *((text.encode(), sentence) for text, sentence in TABLES["refused"]),
         (gzip.compress(b"id,text\n1,a\n", mtime=0), "a gzip archive"),
-        (b"%PDF-1.7\n", "a PDF document"),
-        (b"\n<!DOCTYPE html><html>", "a web page"),
         (b"PK\x05\x06" + bytes(18), "not an Excel workbook"),
         (WORKBOOK[:400], "damaged or cut off"),
         (b"\xd0\xcf\x11\xe0rest", "old Office document"),
-        (b"\xef\xbb\xbf \n", "empty"),
-        (b"id,text\n", "header but no rows"),
-        (b"[]", "no rows"),
-        (b"[1, 2]", "no rows with named values"),
-        (b'[{"id": 1, "text": "a"}, {"id": 2', "Line 1: .* cut off"),
-        (b'[{"id": 1, "text": "a"}\n{"id": 2, "text": "b"}]', "Line 2: .*, expected"),
-        (b'[{"id": 1, "text": "a"}] x', "follows the end"),
-        (b'[{"text": "a", "text": "b"}]', "same key twice"),
-        (b'{"data": [{"id": 1, "text": "a"}', "Line 1: the JSON is damaged"),
-        (b'{"data": [{"id": 1, "text": "a"}],\n"data": []}', "Line 2: an object names the same key twice"),
-        (b'{"text": "b",\n"data": [{"id": 1, "text": "a"}]}', "no list of rows"),
-        (b'{"version": 2,\n"texts": {"0": "a"}}', "no list of rows"),
-        (b'{"id": 1, "text": "a"},\n{"id": 2, "text": "b"},\n', "in line 1 more follows the JSON object on its line"),
-        (b'id,text\n1,"a "b" c"\n', "Line 2: a quote opens here and is closed in the middle"),
-        (b'id,text\n1,x\n2,"a\nb\n3,"c"\n', "Line 3: a quote opens"),
-        (b'id,text\n1,"ok\nstill"\n2,x,"never\n', "Line 4: a quote opens here and is never closed"),
-        (b'id,text\n1,a\rb\n2,"c\rd\n', "Line 3: a quote opens here and is never closed"),
-        (b"id,text\n1\n2\n3,c\n", "Line 2: 2 of 3 rows do not fit"),
-        (b'{"id":1,"text":"a"}\nx\ny\n', "2 of 3 rows do not fit"),
         (b"," * 60_000 + b"\n" + b"," * 60_000 + b"\n", "60,001 columns"),
-        (f"id,text,text\n1,fine,{RISK}\n".encode(), "Say which one it is"),
-        (f"id,Text ,message\n1,fine,{RISK}\n".encode(), "Say which one it is"),
-        (b"id,text,response,answer\n1,a,b,c\n", "Say which one it is"),
-        (f'[{{"id": 1, "text": "fine"}}, {{"id": 2, "content": "{RISK}"}}]'.encode(), "Say which one it is"),
         (workbook(("id", "text", "text"), (1, "fine", RISK)), "Say which one it is"),
-        (b"id,id,text\n1,2,a\n", "Say which one it is"),
         (PARQUET[:60], "damaged"),
         (b"PAR1" + b"x" * 90 + b"PAR1", "damaged"),
         (b"ARROW1\x00\x00nothing", "damaged"),
         (parquet({"id": ["1"], "text": [{"a": 1}]}), "a list or an object, not a text"),
         (parquet({"id": ["1"], "text": [["a", "b"]]}), "is a list of strings or turns"),
-        (b'[{"id": 1, "text": ["a", "b"]}]', "is a list of strings or turns"),
     ],
 )
 def test_refused(content: bytes, sentence: str) -> None:
@@ -116,33 +94,14 @@ R, S, U = Reason, Label.SAFE, Label.UNSAFE
 @pytest.mark.parametrize(
     ("content", "facts", "rows"),
     [
-        (b'{"id": 1e5, "text": "a"}\n{"id": 12345678901234567890123, "text": "b"}\n{"id": 1.50, "text": "c"}\n',
-         "id", ["1e5", "12345678901234567890123", "1.50"]),
+        *((text.encode(), facts, rows) for text, facts, rows in TABLES["rows"]),
         (workbook(("id", "text"), (7, "a"), (8.0, "b"), (1.5, 12)), "id text", [("7", "a"), ("8", "b"), ("1.5", "12")]),
         (workbook(("id", "text", None), (1, "=1+1"), (), (3, "=SUM(1)"), (4, "x", "y"), (5, True)),
          "id text", [("1", "=1+1"), ("3", "=SUM(1)"), R.EXTRA_CELLS, ("5", "TRUE")]),
-        (b'{"id": 1, "text": NaN}\n{"id": 2, "text": null}\n{"id": 3, "text": "NaN"}\n{"id": 4, "text": {"a": 1}}',
-         "id text", [R.NO_TEXT, R.NO_TEXT, ("3", "NaN"), R.NOT_A_TEXT]),
-        (b'{"id":1,"text":"a"}\n{"id":2,"te\n{"id":3,"text":"c"}\n7\n{"id":5,"text":"e","text":"f"}\n'
-         b'{"id":6,"text":"g"}\n{"id":7,"text":"h"}\n',
-         "text", ["a", R.NOT_JSON, "c", R.NOT_AN_OBJECT, R.REPEATED_KEY, "g", "h"]),
-        ('{"id": 1, "text": "a\u2028b\u2029c\x85d"}\n{"id": 2, "text": "e"}\n'.encode(),
-         "text", ["a\u2028b\u2029c\x85d", "e"]),
-        ("id,text\n1,a\u2028b\x0bc\x1cd\n".encode(), "text", ["a\u2028b\x0bc\x1cd"]),
-        (b'{\n"data": [{"id": 1, "text": "a"}]\n}', "id text", [("1", "a")]),
         (b"id,text\n1," + b"fine " * 60_000 + b"\n", "text", ["fine " * 60_000]),
-        (b"text\na\n\na\n", "id text", [("1", "a"), ("2", "a")]),
         (f'id,text\n1,"{CYRILLIC.strip()}"\n'.encode("cp1251"), "text", [CYRILLIC.strip()]),
         ("id,text\n1,café ".encode() + b"\xff\n2,na\xc3\xafve\n", "text flags",
          [("café \udcff", {Flag.UNREADABLE, Flag.ALTERED}), ("naïve", set())]),
-        ('id,text\nid,text\n1,[deleted]\n,x\n4,\u200b\n5,\n"6\n",y\n7,z\n'.encode(),
-         "text", [R.HEADER_REPEATED, R.PLACEHOLDER, R.NO_ID, R.EMPTY_TEXT, R.EMPTY_TEXT, R.UNUSABLE_ID, "z"]),
-        (b'id,text\n1,x\n2,"I am fine\n3,I want to go"\n4,y\n5,"a list:\n1, 2\nand 3"\n',
-         "id text", [("1", "x"), R.ROWS_MERGED, ("4", "y"), ("5", "a list:\n1, 2\nand 3")]),
-        (b"PK,text\n1,one\n2,two\n", "id text", [("1", "one"), ("2", "two")]),
-        *[(f"text{end}one\rtwo\rthree\r".encode(), "text", ["one", "two", "three"]) for end in ("\n", "\r\n")],
-        (b'id,text\r1,a\r2,"b\rc"\r\n3,d\n', "text", ["a", "b\rc", "d"]),
-        (b"text\na good day\rthen the end", "text", ["a good day\rthen the end"]),
         (b"user_id,text\nu1,a day\nu1,I want to die\nu2,b\nu2,b\n,c\n", "id group",
          [("1", "u1"), ("2", "u1"), ("3", "u2"), ("4", "u2"), ("5", None)]),
         (b"id,title,text,response,label,split\n1,T,b,r,unsafe,test\n2,,c,,0,train\n3,T,,,safe,x\n",
@@ -152,7 +111,7 @@ R, S, U = Reason, Label.SAFE, Label.UNSAFE
     ],
 )  # fmt: skip
 def test_every_row_is_accepted_under_its_own_id_or_rejected(content: bytes, facts: str, rows: list[Any]) -> None:
-    assert read(content, facts) == rows
+    assert read(content, facts) == [tuple(row) if isinstance(row, list) else row for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -273,17 +232,7 @@ def test_a_well_written_file_keeps_each_text_with_its_id(
 
 
 def test_of_a_formula_its_saved_value_is_the_text_and_else_what_is_written() -> None:
-    cells = {
-        '<c t="str"><f>CONCAT(C2,D2)</f><v>I want to end it tonight</v></c>': "I want to end it tonight",
-        '<c t="str"><f>IF(C3="","",C3)</f><v></v></c><c><v>3</v></c>': Reason.EXTRA_CELLS,
-        '<c t="e"><f>sad today</f><v>#NAME?</v></c>': "=sad today",
-        "<c><f>) haha</f><v>0</v></c>": "=) haha",
-        "<c><f>SUM(C2:C3)</f></c>": "=SUM(C2:C3)",
-        "<c><f>ROW()</f><v>7</v></c>": "7",
-        '<c t="inlineStr"><is><t>plain words</t><rPh><t>as read</t></rPh></is></c>': "plain words",
-        '<c r="A9"><f t="shared" si="0">B9+1</f></c>': "=B9+1",
-        '<c r="A10"><f t="shared" si="0"/></c>': "=B10+1",
-    }
+    cells = dict(TABLES["formulas"])
     content = packed_workbook(b"", b"".join(b"<row>%s</row>" % cell.encode() for cell in cells))
     table = read_table(content, mapping=ColumnMapping(text="text"))
     assert read(table, "text") == list(cells.values())

@@ -25,6 +25,7 @@ from screening.evaluation.audit import (
 )
 from screening.evaluation.monitoring import betting_sequence
 from screening.labels import Label, Outcome
+from tests.fixtures import tables
 
 SAFE, UNSAFE = Label.SAFE, Label.UNSAFE
 HUMAN = Outcome.HUMAN_REVIEW
@@ -161,20 +162,8 @@ def test_the_reviews_required_are_the_exact_binomials():
 
 
 def test_where_a_plan_stands():
-    for read, missed, more, standing in (
-        (58, 0, {}, Standing.NOT_YET),
-        (59, 0, {}, Standing.GUARANTEED),
-        (59, 0, {"waiting": 2}, Standing.NOT_YET),
-        (200, 1, {}, Standing.FAILED),
-        (41, 1, {"allowed": 1}, Standing.NOT_YET),  # 93 are needed
-        (45, 0, {"confidence": 0.9}, Standing.GUARANTEED),  # 0.95^45 = 0.0994 ≤ 0.1 < 0.1047 = 0.95^44
-        (44, 0, {"confidence": 0.9}, Standing.NOT_YET),
-        (500, 2, {"allowed": 2}, Standing.GUARANTEED),
-        (500, 3, {"allowed": 2}, Standing.FAILED),
-        *((500, 1, {"allowed": 2, kind: 1}, Standing.GUARANTEED) for kind in ("inconclusive_safe", "lost_safe")),
-        *((500, 1, {"allowed": 2, kind: 2}, Standing.NOT_YET) for kind in ("inconclusive_safe", "lost_safe")),
-    ):
-        assert guarantee(read, missed, **more).standing is standing, (read, missed, more)
+    for read, missed, more, standing in tables(__file__)["standings"]:
+        assert guarantee(read, missed, **more).standing is Standing[standing], (read, missed, more)
 
 
 def test_the_planner_gives_the_shortest_plan_with_the_chance():

@@ -8,17 +8,7 @@ from hypothesis import strategies as st
 from screening.evaluation.metrics import NONE, Proportion, evaluate, group_codes, outcome_codes, reference_codes, wilson
 from screening.evaluation.paired import exact_mcnemar, paired_amounts, paired_rates
 from screening.labels import Label, Outcome
-
-PAPER = """
-condition,            n,   safe, fp, unsafe, fn, accuracy,          fpr,               fnr,               escalated
-AEGIS single-agent,   161, 44,   7,  113,    32, 0.752 0.679 0.813, 0.159 0.079 0.294, 0.283 0.208 0.372, 0.025
-AEGIS MV n=1 and n=3, 161, 44,   5,  114,    33, 0.760 0.687 0.820, 0.114 0.050 0.240, 0.290 0.214 0.379, 0.019
-AEGIS B=100,          161, 42,   4,  113,    32, 0.768 0.695 0.827, 0.095 0.037 0.221, 0.283 0.208 0.372, 0.037
-AEGIS B=10,           161, 0,   0,  0,      0,  ,                  ,                  ,                  1.0
-SWMH single-agent,    250, 198,  47, 50,     5,  0.790 0.735 0.836, 0.237 0.184 0.301, 0.100 0.044 0.214, 0.008
-SWMH B=100,           250, 198,  45, 50,     5,  0.798 0.744 0.844, 0.227 0.174 0.291, 0.100 0.044 0.214, 0.008
-"""
-"""As printed: texts, decided safe ones with false positives, decided unsafe ones with false negatives, and rates."""
+from tests.fixtures import tables
 
 
 def triple(proportion):
@@ -45,13 +35,12 @@ def cases_of(n, safe, fp, unsafe, fn):
     return zip(*(pair for pair, count in counts.items() for _ in range(count)), strict=True)
 
 
-@pytest.mark.parametrize("row", PAPER.strip().splitlines()[1:], ids=lambda row: row.partition(",")[0])
-def test_the_papers_rows_follow_from_their_counts(row):
-    _, *counts, accuracy, fpr, fnr, escalated = row.split(",")
-    metrics = measure(*cases_of(*map(int, counts)))
+@pytest.mark.parametrize(("name", "counts", "accuracy", "fpr", "fnr", "escalated"), tables(__file__)["paper"])
+def test_the_papers_rows_follow_from_their_counts(name, counts, accuracy, fpr, fnr, escalated):
+    metrics = measure(*cases_of(*counts))
     for found, printed in ((metrics.accuracy, accuracy), (metrics.fpr, fpr), (metrics.fnr, fnr)):
-        assert triple(found) == pytest.approx(tuple(map(float, printed.split())) or (None,) * 3, abs=0.001)
-    assert metrics.escalation_rate.value == pytest.approx(float(escalated), abs=0.001)
+        assert triple(found) == pytest.approx(tuple(printed) or (None,) * 3, abs=0.001), name
+    assert metrics.escalation_rate.value == pytest.approx(escalated, abs=0.001)
 
 
 S, U, E = Label.SAFE, Label.UNSAFE, Label.ESCALATE

@@ -17,22 +17,12 @@ from screening.pipeline.config import chain
 from screening.pipeline.draws import Bill, SamplerError, encode_draws
 from screening.pipeline.engine import Guard, Reason, screen
 from screening.stopping.rules import PairwiseMixture
+from tests.fixtures import tables
 from tests.models.asking import KINDS, TEXT, asked, draw_batch
 from tests.stub_server import Fault, StubPlan
 
-FAULTS = {
-    Fault.RATE_LIMITED: ("rate_limited", False),
-    Fault.OVERLOADED: ("overloaded", False),
-    Fault.SERVER_ERROR: ("server_error", False),
-    Fault.DROPPED: ("connection", False),
-    Fault.CUT_OFF: ("connection", False),
-    Fault.MALFORMED: ("malformed", True),
-    Fault.HTML: ("malformed", True),
-    Fault.WRONG_SHAPE: ("malformed", True),
-    Fault.HANG: ("timeout", True),
-    Fault.DRIP: ("timeout", True),
-}
-"""What each is called where it stays, and whether an attempt may have been worked on, and is billed."""
+TABLES = tables(__file__)
+FAULTS = TABLES["faults"]
 SLOW = (Fault.HANG, Fault.DRIP)
 
 
@@ -76,19 +66,9 @@ async def test_of_a_failed_draw_batch_what_was_answered_or_may_be_worked_on_is_b
     assert [draw.usage.output_tokens for draw in bill.answers.values()] == [3, 3]
 
 
-@pytest.mark.parametrize(
-    ("plan", "changes", "kind"),
-    [
-        (StubPlan(script=(Fault.SPEND_CAP,)), {}, "spend_cap"),
-        (StubPlan(script=(Fault.RATE_LIMITED,), retry_after="86400"), {}, "spend_cap"),
-        (StubPlan(api_key="another"), {}, "authentication"),
-        (StubPlan(script=(Fault.REDIRECT,)), {}, "redirected"),
-        (StubPlan(script=(Fault.REDIRECT,)), {"protocol": "chat"}, "redirected"),
-        (StubPlan(models=("claude-sonnet-4-6",)), {"model": "claude-sonnet-9"}, "unknown_model"),
-    ],
-)
+@pytest.mark.parametrize(("plan", "changes", "kind"), TABLES["incurable"])
 async def test_what_no_retry_cures_stops_the_batch_after_one_request(plan, changes, kind):
-    async with asked(plan, max_retries=5, **changes) as (stub, sampler):
+    async with asked(StubPlan.model_validate(plan), max_retries=5, **changes) as (stub, sampler):
         with pytest.raises(SamplerError) as error:
             await sampler.draw(draw_batch(1))
         assert stub.counters.requests == 1

@@ -14,6 +14,7 @@ from screening.pipeline.config import PipelineConfig, preset
 from screening.pipeline.draws import LabelDistribution, encode_draws
 from screening.pipeline.engine import Guard, Reason, Screening, screen
 from screening.stopping.rules import Ended
+from tests.fixtures import tables
 from tests.fixtures.replies import MODEL, completion, reply
 from tests.models.asking import TEXT, asked, draw_batch
 from tests.stub_server import StubPlan
@@ -117,38 +118,20 @@ def test_what_first_tokens_say_of_the_labels(tokens, temperature, shares):
     assert found.mode() is (Label.SAFE if temperature < 1 else None)
 
 
-def tells(content: str = "safe", first: str = "safe", tokens: Any = None, **choice: Any) -> dict[str, Any]:
+SURE = ({"token": "safe", "logprob": -0.001},)
+
+
+def tells(content: str = "safe", first: str = "safe", tokens: Any = SURE, **choice: Any) -> dict[str, Any]:
     """A completion that tells these probabilities."""
     known = {"content": [{"token": first, "logprob": -0.1, "top_logprobs": tokens}]}
     return completion({"content": content}, {"logprobs": known} | choice)
 
 
-SURE = [{"token": "safe", "logprob": -0.001}]
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        tells(tokens=SURE) | {"model": "another"},
-        tells(tokens=SURE) | {"object": "text_completion"},
-        tells(tokens=SURE) | {"id": ""},
-        tells(tokens=SURE, message={"role": "assistant", "content": "safe", "refusal": "no"}),
-        tells("safety is at risk", tokens=SURE),
-        tells("unsafe", tokens=SURE),
-        tells(tokens=SURE, finish_reason="length"),
-        tells(tokens=[]),
-        tells(tokens=None),
-        tells(tokens=[{"token": "safe", "logprob": "-0.001"}]),
-        tells(tokens=[{"token": "safe", "logprob": 0.5}]),
-        tells(tokens=[*SURE, {"token": "un", "logprob": -0.001}]),
-        tells(logprobs=None),
-        tells(logprobs={"content": []}),
-    ],
-)
-async def test_nothing_is_known_of_a_reply_that_is_not_what_was_asked(sent):
-    async with logprobs(StubPlan(raw=reply(sent))) as (stub, sampler):
+@pytest.mark.parametrize(("choice", "changes"), tables(__file__)["unlike"])
+async def test_nothing_is_known_of_a_reply_that_is_not_what_was_asked(choice, changes):
+    async with logprobs(StubPlan(raw=reply(tells(**choice) | changes))) as (stub, sampler):
         found = await told(sampler)
-        stub.plan = StubPlan(raw=reply(tells("Safe.", "Safe", SURE)))
+        stub.plan = StubPlan(raw=reply(tells("Safe.", "Safe")))
         right = await told(sampler)
     assert found.unknown > 0.99 and found.verdict() is None
     assert right.mode() is Label.SAFE and right.unknown < 0.01

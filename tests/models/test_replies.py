@@ -25,6 +25,7 @@ from screening.models.wire import (
 from screening.pipeline.config import preset
 from screening.pipeline.draws import LABEL_WORDS, Answer, SamplerError, encode_draws
 from screening.pipeline.engine import Guard, Reason, screen
+from tests.fixtures import tables
 from tests.fixtures.replies import FAULTY, MODEL, completion, message, reply
 from tests.models.asking import TEXT, asked, draw_batch
 from tests.stub_server import Fault, RawReply, StubPlan, StubServer
@@ -50,44 +51,13 @@ async def test_no_faulty_reply_ends_safe(name):
     assert result.reason in {Reason.NO_ANSWER, Reason.TOO_LONG}
 
 
-CACHED = {"input_tokens": 40, "cache_read_input_tokens": 5_000, "output_tokens": 2}
-ASKED = [
-    ("messages", message(), "SS"),
-    ("messages", message(role="user"), "##"),
-    ("messages", message(model="tiny"), "@@"),
-    ("messages", message(model=[MODEL]), "##"),
-    ("messages", message(id="msg_replayed"), "#S"),
-    ("messages", message(usage=CACHED), "SS"),
-    ("messages", message(usage=CACHED | {"cache_read_input_tokens": 0}), "##"),
-    ("messages", message(stop_reason="refusal", content=[]), "!!"),
-    ("messages", message(content=[{"type": "text", "text": "It is probably safe."}]), "??"),
-    ("messages", message(content=[]), "__"),
-    ("messages", message(content=None), "__"),
-    ("messages", message(stop_reason="max_tokens"), "~~"),
-    ("messages", message(stop_reason="max_tokens", content=[{"type": "thinking", "thinking": "x"}]), "~~"),
-    ("chat", completion(), "SS"),
-    ("chat", completion(model=[MODEL]), "##"),
-    ("chat", completion(model="another"), "@@"),
-    ("chat", completion(id=""), "##"),
-    ("chat", completion(id="chatcmpl-1"), "#S"),
-    ("chat", completion(object="chat.completion.chunk"), "##"),
-    ("chat", completion(choices=[]), "##"),
-    ("chat", completion(message={"role": "user"}), "##"),
-    ("chat", completion(message={"content": None}), "__"),
-    ("chat", completion(message={"content": ["safe"]}), "##"),
-    ("chat", completion(message={"tool_calls": [{"id": "t"}]}), "##"),
-    ("chat", completion(message={"refusal": "no"}), "!!"),
-    ("chat", completion(message={"reasoning_content": "hm"}), "##"),
-    ("chat", completion(message={"content": "safe?"}), "??"),
-    ("chat", completion(choice={"finish_reason": "length"}), "~~"),
-    ("chat", completion(choice={"finish_reason": "tool_calls"}), "??"),
-    ("chat", completion(choice={"finish_reason": None}), "??"),
-]
-"""By format: a reply to every call, and the codes of two draws."""
+TABLES = tables(__file__)
 
 
-@pytest.mark.parametrize(("protocol", "sent", "codes"), ASKED)
-async def test_a_reply_counts_only_if_it_is_what_was_asked_and_is_marked_as_what_it_was(protocol, sent, codes):
+@pytest.mark.parametrize(("protocol", "changes", "codes"), TABLES["asked"])
+async def test_a_reply_counts_only_if_it_is_what_was_asked_and_is_marked_as_what_it_was(protocol, changes, codes):
+    """Two draws of a whole reply with these changes."""
+    sent = message(**changes) if protocol == "messages" else completion(**changes)
     assert await drawn(sent, protocol=protocol) == codes
 
 
@@ -118,23 +88,11 @@ def test_one_answer_sent_again_and_again_is_refused_on_every_server():
         assert seen.objection(message(id=...)) == "the reply has no id"
 
 
-@pytest.mark.parametrize(
-    ("usage", "answer"),
-    [
-        ({"prompt_tokens": 100}, Answer.LABEL),
-        ({"prompt_tokens": 99}, Answer.MISSHAPEN),
-        ({"prompt_tokens": 12, "prompt_tokens_details": {"cached_tokens": 90}}, Answer.LABEL),
-        ({"prompt_tokens": 95, "prompt_tokens_details": {"cached_tokens": 90}}, Answer.MISSHAPEN),
-        ({"prompt_tokens": 0}, Answer.LABEL),
-        ({}, Answer.LABEL),
-        (None, Answer.LABEL),
-        ({"prompt_tokens": "5"}, Answer.LABEL),
-    ],
-)
+@pytest.mark.parametrize(("usage", "answer"), TABLES["usage"])
 def test_an_answer_to_fewer_tokens_than_were_sent_is_none_and_a_server_that_counts_none_says_nothing(usage, answer):
     expected = Expected(models=frozenset({MODEL}), words=LABEL_WORDS, seen=SeenIds(), least_tokens=100)
     draw = completion_draw(completion(usage=usage), expected)
-    assert draw.answer is answer and (answer is Answer.LABEL or "of at least 100" in draw.raw)
+    assert draw.answer == answer and (draw.answer is Answer.LABEL or "of at least 100" in draw.raw)
 
 
 def test_the_least_tokens_of_a_call_are_those_of_its_parts_whole_whatever_the_text():

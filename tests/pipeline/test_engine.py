@@ -23,6 +23,7 @@ from screening.pipeline.engine import (
 )
 from screening.stopping.rules import Ended, MajorityVote, PairwiseMixture, Verdict
 from screening.text.flags import FORBIDS, Flag, Forbids
+from tests.fixtures import tables
 
 TEXT = ScreenedText(text="a text")
 RECOMMENDED = preset("recommended")
@@ -43,36 +44,23 @@ class Recording:
 
 
 PLAIN, ASKED_AGAIN = Guard(), Guard(second_look=True)
-INJECTED = Guard(refuse_safe=Reason.SUSPECTED_INJECTION)
-SECOND = "worker_second_look"
+GUARDS = {
+    "plain": PLAIN,
+    "asked again": ASKED_AGAIN,
+    "injected": Guard(refuse_safe=Reason.SUSPECTED_INJECTION),
+    "too long": Guard(refuse_screening=Reason.TOO_LONG),
+}
+TABLES = tables(__file__)
 
 
-@pytest.mark.parametrize(
-    ("pipeline", "guard", "codes", "expected"),
-    [
-        (RECOMMENDED, PLAIN, {"worker": "S"}, "safe worker identified 11"),
-        (RECOMMENDED, PLAIN, {"worker": "U"}, "unsafe worker identified 6"),
-        (RECOMMENDED, PLAIN, {"worker": "E", "risk": "U"}, "unsafe risk identified 12"),
-        (RECOMMENDED, PLAIN, dict.fromkeys(NODES, "E"), "human_review legal escalated 18"),
-        # an abstention is no escalation: it ends here, and goes on to the next node with the paper's pipeline
-        (RECOMMENDED, PLAIN, {"worker": "SU"}, "human_review worker futility 71"),
-        (PAPER, PLAIN, {"worker": "SU", "risk": "SU", "legal": "U"}, "unsafe legal identified 216"),
-        *((RECOMMENDED, PLAIN, dict.fromkeys(NODES, code), "human_review legal no_answer 18") for code in "?!_~"),
-        (RECOMMENDED, Guard(refuse_screening=Reason.TOO_LONG), {}, "human_review None too_long 0"),
-        (RECOMMENDED, INJECTED, {"worker": "S"}, "human_review worker suspected_injection 11"),
-        (RECOMMENDED, INJECTED, {"worker": "U"}, "unsafe worker identified 6"),
-        (RECOMMENDED, ASKED_AGAIN, {"worker": "S", SECOND: "S"}, "safe worker identified 22"),
-        *(
-            (RECOMMENDED, ASKED_AGAIN, {"worker": "S", SECOND: code}, f"human_review worker second_look_disagreed {n}")
-            for code, n in {"U": 17, "E": 17, "?": 17, "SU": 82}.items()
-        ),
-    ],
-)
+@pytest.mark.parametrize(("pipeline", "guard", "codes", "expected"), TABLES["ends"])
 async def test_what_a_case_ends_as_and_its_bound_is_the_sum_over_the_runs(pipeline, guard, codes, expected):
-    found = await screen(TEXT, guard, pipeline, Recording(**codes))
+    found = await screen(TEXT, GUARDS[guard], preset(pipeline), Recording(**codes))
     assert f"{found.outcome} {found.node} {found.reason} {found.calls}" == expected
     assert found.delta == pytest.approx(0.05 * len(found.runs))
-    assert [run.variant == SECOND_LOOK for run in found.runs[1:]] == [node == SECOND for node in list(codes)[1:]]
+    assert [run.variant == SECOND_LOOK for run in found.runs[1:]] == [
+        node == "worker_second_look" for node in list(codes)[1:]
+    ]
 
 
 async def test_committed_runs_are_taken_over_and_nothing_is_asked_again():
@@ -166,30 +154,16 @@ async def test_each_draw_batch_is_told_with_its_draws_and_asked_of_the_nodes_own
 # --- an escalation that only unusable answers make is told apart from one that the model gave
 
 
-MIXTURE = PairwiseMixture()
-
-
 def test_an_escalation_stands_on_usable_answers_and_a_node_ends_after_so_many_others():
-    vote, short = MajorityVote(n=5), PairwiseMixture(budget=12, stop_for_futility=False)
-    for rule, label, codes, expected in (
-        (MIXTURE, Label.ESCALATE, "??????", Ended.NO_ANSWER),
-        (MIXTURE, Label.ESCALATE, "EEEEE?", Ended.NO_ANSWER),  # one is enough to miss the six it takes
-        (MIXTURE, Label.ESCALATE, "EEEEEE", Ended.IDENTIFIED),
-        (MIXTURE, Label.ESCALATE, "EEEEEE?", Ended.IDENTIFIED),  # the six usable ones are enough by themselves
-        (MIXTURE, Label.ESCALATE, "EEEEEESSSSSS?", Ended.IDENTIFIED),  # they were, before the others came
-        (MIXTURE, Label.ESCALATE, "UUUUUUEEEEEE?", Ended.NO_ANSWER),  # they say unsafe
-        (MIXTURE, Label.ESCALATE, "UUUUUU?", Ended.NO_ANSWER),
-        (MIXTURE, Label.SAFE, "SSSSSSSSSSS?", Ended.IDENTIFIED),  # another label needs no such grounds
-        (short, Label.ESCALATE, "SUESUESUESUEEE?", Ended.NO_ANSWER),  # they exhaust the budget
-        (vote, Label.ESCALATE, "EEE??", Ended.IDENTIFIED),
-        (vote, Label.ESCALATE, "ESS??", Ended.NO_ANSWER),
-        (vote, Label.ESCALATE, "EESS?", Ended.NO_ANSWER),  # of the usable votes as many say safe
-    ):
+    mixture, short = PairwiseMixture(), PairwiseMixture(budget=12, stop_for_futility=False)
+    rules = {"mixture": mixture, "short": short, "vote": MajorityVote(n=5)}
+    for rule, named, codes, ended in TABLES["grounds"]:
         draws = decode_draws(codes)
-        found = with_usable_grounds(rule, draws, Verdict(label=label, ended=Ended.IDENTIFIED, calls=len(draws)))
-        assert found == Verdict(label=label, ended=expected, calls=len(draws)), codes
-    assert with_usable_grounds(MIXTURE, decode_draws("S?" * (MOST_UNUSABLE - 1)), None) is None
-    spent = with_usable_grounds(MIXTURE, decode_draws("S?" * MOST_UNUSABLE), None)
+        verdict = Verdict(label=Label(named), ended=Ended.IDENTIFIED, calls=len(draws))
+        found = with_usable_grounds(rules[rule], draws, verdict)
+        assert found == replace(verdict, ended=Ended(ended)), codes
+    assert with_usable_grounds(mixture, decode_draws("S?" * (MOST_UNUSABLE - 1)), None) is None
+    spent = with_usable_grounds(mixture, decode_draws("S?" * MOST_UNUSABLE), None)
     assert spent == Verdict(label=Label.ESCALATE, ended=Ended.NO_ANSWER, calls=2 * MOST_UNUSABLE)
 
 

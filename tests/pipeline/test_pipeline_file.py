@@ -45,6 +45,7 @@ from screening.stopping.certificates import CertifiedMixture
 from screening.stopping.evidence import least_count
 from screening.stopping.rules import DEFAULT_CONTRACT, Contract, MajorityVote, PairwiseMixture, SuccessiveElimination
 from screening.stopping.theory import operating_characteristics
+from tests.fixtures import tables
 
 RECOMMENDED = write_pipeline(preset("recommended"))
 
@@ -75,33 +76,7 @@ def test_a_pipeline_comes_back_as_it_was_written(instructions, title, temperatur
     assert read_pipeline(write_pipeline(pipeline)) == pipeline
 
 
-ESCALATES, UNSAFE = 'escalate = "risk"', 'unsafe = "unsafe"'
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ('escalate = "legal"', 'escalate = "worker"', "node risk: escalate leads back to 'worker'"),
-        ('escalate = "legal"', 'escalate = "nobody"', "node risk: escalate leads to 'nobody', which is neither"),
-        (ESCALATES, 'escalate = "legal"', "node risk: no route leads here"),
-        (ESCALATES, "", "node worker: no route for escalate"),
-        (ESCALATES, 'escalate = "safe"', "node worker: escalate must not lead to the outcome safe"),
-        (UNSAFE, 'unsafe = "safe"', "node worker: unsafe must not lead to the outcome safe"),
-        (UNSAFE, 'unsafe = "legal"', "node worker: unsafe leads to 'legal', from where"),
-        ('name = "worker"', 'name = "risk"', "node risk: another node has this name"),
-        ('name = "worker"', 'name = "human_review"', "node human_review: this is the name of an outcome"),
-        ('name = "worker"', f'name = "{"N" * 39}"', f"node {'N' * 39}, name: "),
-        ('name = "risk"', f'name = "{"N" * 40}"', "node number 2, name: "),
-        ('title = "Risk"', 'title = "Risk"\nprompt = "risk"\ninstructions = "Read."', "node risk: give the name"),
-        ('title = "Risk"', 'title = "Risk"\ntemperature = 3', "node risk, temperature: Input should be less than"),
-        ('title = "Risk"', 'title = "Risk"\ntop_p = 1', "node risk, top_p: Extra inputs"),
-        ('title = "Risk"', "", "node risk, title: Field required"),
-        ("budget = 100", 'budget = "many"', "node worker, rule.budget: "),
-        ("budget = 100", "budget = 5", "node worker: with a budget of 5 calls no label can ever be identified"),
-        ("budget = 100", "budget = 10", "node worker: with a budget of 10 calls safe can never be identified"),
-        ('kind = "pairwise-mixture"', 'kind = "dice"', "node worker, rule: "),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "words"), tables(__file__)["wrong"])
 def test_what_is_wrong_is_named_with_its_place(old, new, words):
     assert old in RECOMMENDED
     with pytest.raises(PipelineRefused) as refused:
