@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,22 +17,12 @@ from screening.settings import Settings
 from storage.schema import metadata
 
 ROOT = Path(__file__).parent.parent
+WORDS = tomllib.loads(Path(__file__).with_name("documents.toml").read_text("utf-8"))
+OF_OTHERS, MADE, PLACES = (set(WORDS[name]) for name in ("of_others", "made", "places"))
 FILES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in FILES}
 HAZARDS, START = TEXTS["docs/safety/hazard-log.md"], TEXTS["docs/start-here.md"]
-OF_OTHERS = {
-    *("PORT", "PYTHON", "TO", "FROM", "ARGS", "TOKEN"),
-    *("POSTGRES_PASSWORD", "SIGN_IN_SECRETS", "STREAMLIT_SERVER_ALLOWED_HOSTS", "OLLAMA_CONTEXT_LENGTH"),
-}
-"""Variables that serve.py, make, compose.yaml and servers read; all others are the settings'."""
-MADE = {"results.rejected.csv", ".env", "secrets.toml", "read.csv", ".streamlit/secrets.toml", "third-party-notices.md"}
-"""Files that a command or the reviewer makes."""
 OUTCOMES = '{"id": "1", "reference": "safe", "outcome": "safe"}\n'
-PLACES = {
-    *("URL", "FILE", "BATCH", "FOLDER", "ID", "NAME", "FILE_OR_NAME", "ANSWERS", "REQUEST"),
-    *("ours.toml", "draws.jsonl"),
-}
-"""Words that stand for a value of the reviewer's own."""
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -121,8 +112,7 @@ def test_every_setting_named_exists() -> None:
     assert {*models} <= {Settings.model_fields["model"].default}
 
 
-FOLDERS = "data|docs|screening|storage|jobs|pages|tests|benchmarks|pipelines|api|commands"
-SUFFIXES = "py|js|md|yaml|toml|csv|txt|ipynb"
+FOLDERS, SUFFIXES = ("|".join(WORDS[name]) for name in ("folders", "suffixes"))
 TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
 CODE = "\n".join((ROOT / path).read_text("utf-8") for path in TRACKED if path.endswith((".py", ".toml")))
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import tomllib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -52,6 +53,7 @@ from tests.storage.people import ADMIN, ANN, RESEARCHER
 NOW = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
 TEXT = "We walked along the river and talked."
 _PENDING = ("pending", None, None)
+TABLES = tomllib.loads(Path(__file__).with_name("api.toml").read_text("utf-8"))
 
 
 class Site:
@@ -166,25 +168,12 @@ def test_an_erased_text_leaves_no_key_and_is_still_the_same_text_under_it(site: 
     assert site.submit(made, key, text="Another text.")[0] == 409 and site.count(cases) == 2
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ({"text": " "}, "the text is empty"),
-        ({"text": "\u200b"}, "nothing but spaces"),
-        ({"text": "a", "messages": []}, "send text, or messages"),
-        ({"text": "a", "label": "safe"}, "label"),
-        ({"messages": "a"}, "messages"),
-        ({"messages": [{"content": "x"}]}, "turn 1 has no role"),
-        ({"text": "a", "id": "\u202ex"}, "the id is blank or holds control characters"),
-        (b'{"text": "a', "no JSON from its character 9 on"),
-        (b'{"text": "a", "text": "b"}', "a key stands twice"),
-        (b'{"text": "a", "context": [{"by": "user", "by": "bot", "text": "b"}]}', "a key stands twice"),
-        (b"[" * 100_000, "There was an error parsing the body"),
-    ],
-)
-def test_what_is_wrong_is_said_and_nothing_stored(site: Site, body: dict[str, Any] | bytes, words: str) -> None:
-    sent = {"content": body} if isinstance(body, bytes) else {"json": body}
-    answer = site.post(site.made(), "k", **sent)
+WRONG = [(one["body"].encode(), one["words"]) for one in TABLES["wrong"]]
+
+
+@pytest.mark.parametrize(("body", "words"), [*WRONG, (b"[" * 100_000, "There was an error parsing the body")])
+def test_what_is_wrong_is_said_and_nothing_stored(site: Site, body: bytes, words: str) -> None:
+    answer = site.post(site.made(), "k", content=body)
     assert 400 <= answer.status_code <= 422 and words in answer.json()["error"]
     assert site.count(cases) == 0
 

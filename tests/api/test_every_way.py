@@ -1,6 +1,7 @@
 """A file is read, rejected or refused in the same way on the page, by the command and through the API."""
 
 import argparse
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,59 +12,19 @@ from sqlalchemy import select
 from commands.file_options import FileReading, mapped_table
 from jobs.intake import receiver
 from pages.batches.file_check import check, profile, read_mapped
-from screening.datasets.mapping import (
-    ColumnMapping,
-    ConversationReading,
-    FileMapping,
-    Shape,
-    mapping_json,
-    read_mapping,
-)
+from screening.datasets.mapping import FileMapping, read_mapping
 from screening.datasets.reader import Table
 from screening.datasets.rows import NewCase
 from screening.datasets.sources import FileRefused
-from screening.labels import Label
 from screening.settings import Settings
-from screening.text.conversation import Role
 from storage.schema import cases
-from tests.api.test_api import Site, site
+from tests.api.test_api import TABLES, Site, site
 
 __all__ = ["site"]
 
 FIELD = Path(__file__).parent.parent / "fixtures" / "field"
-SPEAKERS = (("Reed", Role.USER), ("Moss", Role.ASSISTANT))
-
-
-def said(text: str, shape: Shape | None = None, labels: dict[str, Label | None] | None = None, **more: str) -> str:
-    reading = ConversationReading(shape=shape, speakers=SPEAKERS) if shape else None
-    columns = ColumnMapping(text=text, conversation=reading, **more)  # type: ignore[arg-type]
-    return mapping_json(FileMapping(columns=columns, labels=labels or {}))
-
-
-TALK = said("transcript", Shape.TRANSCRIPT, id="id")
-CATEGORY = said("text", labels={"0": Label.SAFE, "1": Label.UNSAFE}, id="id", label="category")
-YES_NO = said("text", labels={"No, not at all": Label.SAFE, "Yes, in the past month": Label.UNSAFE}, label="label")
-S, U = "safe", "unsafe"
-
 Read = tuple[int, int, list[str | None]] | str
 """Accepted, rejected, labels of the accepted ones; or words of the refusal."""
-
-TABLE: list[tuple[str | bytes, str | None, Read]] = [  # what is read of each file alone is in the golden files
-    ("f04_transcripts.csv", TALK, (1, 1, [None])),
-    ("f08_qualtrics.csv", None, "text"),
-    ("f08_qualtrics.csv", said("Q3_TEXT", id="ResponseId"), (2, 2, [None, None])),
-    ("f09_ls_two_questions.json", None, "could be the label"),
-    ("f12_labels.csv", YES_NO, (2, 0, [S, U])),
-    ("f13_spark.csv", None, "backslash"),
-    ("f15_category.csv", CATEGORY, (3, 0, [S, U, S])),
-    ("f16_whatsapp_ios.txt", None, "'Reed' speaks"),
-    ("f16_whatsapp_ios.txt", said("transcript", Shape.TRANSCRIPT), (1, 0, [None])),
-    ("id,text\n1,caf\u00e9 tonight\n".encode("utf-7"), None, "UTF-7"),
-    (b"id,text,label\n(n),(text),(0/1)\n1,soup,safe\n", None, (1, 1, [S])),
-    *[(f"id,text,{name}\n1,soup,{a}\n2,rain,{b}\n".encode(), None, f"could be the label, and would not be read: {name}")
-      for name, a, b in (("suicidal", 0, 1), ("x", "safe", "unsafe"))],
-    (b"id,text,kind,phone\n1,me+you-all,a,+4471-2\n2,REST+API and ribs+BBQ-,b,1\n", None, (2, 0, [None, None])),
-]  # fmt: skip
 
 
 def by_page(path: Path, kept: FileMapping, _saved: Path | None) -> Table:
@@ -102,17 +63,20 @@ def by_api(site: Site, content: bytes, mapping: str | None) -> Read:
 _receive = receiver(Settings())
 
 
-@pytest.mark.parametrize(("file", "mapping", "owed"), TABLE)
+@pytest.mark.parametrize("file", TABLES["file"])
 def test_every_file_is_read_alike_on_page_by_command_and_through_the_api(
-    site: Site, tmp_path: Path, file: str | bytes, mapping: str | None, owed: Read
+    site: Site, tmp_path: Path, file: dict[str, Any]
 ) -> None:
-    path, saved, kept = FIELD / str(file), None, FileMapping() if mapping is None else read_mapping(mapping)
-    if isinstance(file, bytes):
+    path, saved, mapping, kept = FIELD / file.get("name", ""), None, None, FileMapping()
+    if "content" in file:
         path = tmp_path / "invented"
-        path.write_bytes(file)
-    if mapping is not None:
-        saved = tmp_path / "mapping.json"
+        path.write_text(file["content"])
+    if "said" in file:
+        mapping, saved = json.dumps({"second_look_mapping": 1} | file["said"]), tmp_path / "mapping.json"
+        kept = read_mapping(mapping)
         saved.write_text(mapping)
+    accepted, rejected, labels = file.get("read", (0, 0, []))
+    owed: Read = file.get("refused") or (accepted, rejected, [label or None for label in labels])
     every = [of_table(read, path, kept, saved) for read in (by_page, by_command)]
     for found in (*every, by_api(site, path.read_bytes(), mapping)):
         assert owed in found if isinstance(owed, str) and isinstance(found, str) else found == owed

@@ -105,27 +105,6 @@ def test_any_budget_any_vote_early_termination_and_a_file_are_conditions(tmp_pat
     assert found["B=60"]["escalation_rate"] == 1.0 and found["B=90 early"]["accuracy"] == 1.0
 
 
-TALK = {"id": "a", "label": "unsafe", "p_safe": 1, "p_unsafe": 0, "p_escalate": 0, "messages": [
-    {"role": "user", "content": "hello"}, {"role": "user", "content": "I want to die"}]}  # fmt: skip
-AS_TALK = ("--text-column", "messages", "--conversations", "messages", "--judged", "each_user")
-
-
-@pytest.mark.parametrize(
-    ("content", "options", "words"),
-    [
-        ("id,text,label", (), "a header but no rows"),
-        ("id,text,label\na,Some text,", (), "no row has a reference label"),
-        ("id,text,label\na,Some text,safe", ("--conditions", "B=75,B=0"), "no condition B=0; there are single-agent"),
-        (json.dumps(TALK), AS_TALK, "the probabilities in p_safe, p_unsafe and p_escalate belong to rows"),
-    ],
-)
-def test_what_cannot_be_evaluated_is_refused_with_the_reason(
-    content: str, options: tuple[str, ...], words: str, tmp_path: Path, run: Run
-) -> None:
-    told = run("evaluate", posts(tmp_path, content), "--format", "csv", "--sampler", "simulated", *options)
-    assert told.code == 2 and told.out == "" and words in told.err
-
-
 def test_what_it_may_cost_is_told_first_and_nobody_is_asked_beyond_it(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,22 +149,9 @@ def test_a_pipeline_goes_out_and_comes_in(tmp_path: Path, run: Run) -> None:
     listed = [line.split()[0] for line in run("pipelines", "list", *kept).out.splitlines()]
     assert listed == ["certified", "four_agents", "paper", "recommended", "ours/1"]
     assert read_pipeline(run("pipelines", "export", "ours/1", *kept).out) == ours
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"nodes:\n - worker\n", "bad.toml: not TOML"),
-        (b"\xff\xfe", "bad.toml: not UTF-8"),
-        (write_pipeline(preset("paper")).replace('escalate = "risk"', 'escalate = "worker"').encode(), "node worker: "),
-    ],
-)
-def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(
-    content: bytes, words: str, tmp_path: Path, run: Run
-) -> None:
-    (tmp_path / "bad.toml").write_bytes(content)
-    said = run("pipelines", "check", tmp_path / "bad.toml")
-    assert said.code == 2 and words in said.err and said.err.count("\n") == 1
+    file.write_text(write_pipeline(preset("paper")).replace('escalate = "risk"', 'escalate = "worker"'))
+    said = run("pipelines", "check", file)
+    assert said.code == 2 and "node worker: " in said.err and said.err.count("\n") == 1
 
 
 def _with_nodes(name: str, **changes: dict[str, str]) -> PipelineConfig:
@@ -247,5 +234,3 @@ def test_without_a_pipeline_the_one_in_force_in_the_database_screens(tmp_path: P
             assert _screened(run, tmp_path, "--database", url, *options).code == 0
         used = db.values(select(configurations.c.body).order_by(configurations.c.created_at))
         assert [one["pipeline"]["name"] for one in used] == ["ours", "certified"]
-    said = _screened(run, tmp_path, "--pipeline", "nobody")
-    assert said.code == 2 and "there is no file and no pipeline 'nobody'" in said.err

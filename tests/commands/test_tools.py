@@ -1,17 +1,22 @@
 """Commands on files: `metrics`, `rule` with the pinned stopping times, `import-draws`; and `correct`, from a data set
-and its draws to a file for a reviewer, and from what was read to corrected figures.
+and its draws to a file for a reviewer, and from what was read to corrected figures. And what any command refuses.
 """
 
 import csv
 import json
+import shlex
+import tomllib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from screening.evaluation.imported_answers import answers_in
 from screening.labels import Label
 from tests.commands.conftest import Run
+
+ASKED = tomllib.loads(Path(__file__).with_name("asked.toml").read_text("utf-8"))
 
 
 def test_what_is_undefined_is_null_and_not_zero_and_a_carriage_return_makes_no_second_row(
@@ -26,20 +31,6 @@ def test_what_is_undefined_is_null_and_not_zero_and_a_carriage_return_makes_no_s
     file.write_bytes(b"id,reference,outcome,text\n1,safe,safe,a day\rin two lines\n2,unsafe,unsafe,b\n")
     found = run("metrics", file).report
     assert (found["n"], found["pending"], found["without_reference"]) == (2, 0, 0)
-
-
-def test_a_faulty_file_is_refused_with_its_row(tmp_path: Path, run: Run) -> None:
-    file = tmp_path / "outcomes.csv"
-    for content, words in {
-        "reference,outcome\nsafe,maybe\n": "row 1: outcome",
-        "reference,outcome\nsafe,safe\nunsfae,safe\n": "row 2: reference",
-        "label,outcome\nsafe,safe\n": "no column reference",
-        "reference,outcome\nsafe,safe,\n": "row 1 does not fit",
-        "reference,outcome\nsafe,safe\nsafe,safe\n": "every row needs an id of its own",
-    }.items():
-        file.write_text(content)
-        said = run("metrics", file, "--against", file)
-        assert said.code == 2 and words in said.err
 
 
 def test_another_file_of_the_same_cases_is_compared_case_by_case(tmp_path: Path, run: Run) -> None:
@@ -62,52 +53,40 @@ def test_another_file_of_the_same_cases_is_compared_case_by_case(tmp_path: Path,
     assert (calls["value"], calls["low"], calls["high"]) == (3, None, None), "files do not say how many it can be"
 
 
-ELIMINATION = ("successive-elimination", "--delta", "0.05", "--budget")
-MIXTURE = ("pairwise-mixture", "--budget", "100")
-VOTE = ("majority-vote", "--budget", "3")
+@pytest.mark.parametrize("rule", ASKED["rule"], ids=lambda rule: f"{rule['asked']} on {rule['draws']}")
+def test_the_pinned_stopping_times(run: Run, rule: dict[str, Any]) -> None:
+    draws = " ".join(label for label, times in rule["draws"].items() for _ in range(times))
+    said, (verdict, ended, calls) = run("rule", *rule["asked"].split(), "--draws", draws), rule["found"]
+    assert [said.report[name] for name in ("verdict", "ended", "calls")] == [verdict or None, ended, calls]
+    assert ended != "futility" or "72 needed" in said.err
 
 
 @pytest.mark.parametrize(
-    ("asked", "draws", "found"),
-    [
-        # Every call answers safe; only those that pulled the arm safe are successes, so 3 calls make a round.
-        ((*ELIMINATION, "100"), "safe " * 120, ("safe", "identified", 72)),
-        ((*ELIMINATION, "50"), "safe", (None, "futility", 0)),
-        # E(5, 0) = 20.98: above 1/0.0903 = 11.07, the certified level
-        ((*MIXTURE, "--delta", "0.05"), "safe " * 5, ("safe", "identified", 5)),
-        # Without δ the default contract: saying safe at level .00177 takes E(11, 0) > 565
-        (MIXTURE, "safe " * 20, ("safe", "identified", 11)),
-        (VOTE, "safe unsafe escalate", ("escalate", "exhausted", 3)),
-        (VOTE, "safe safe", (None, "needs_draws", 2)),
-        # no certificate covers 5,000 draws, so Ville's levels decide
-        (("pairwise-mixture", "--delta", "0.05", "--budget", "5000"), "safe " * 6, ("safe", "identified", 6)),
-    ],
+    ("command", "case"), [pytest.param(each, case, id=case[1]) for each in ASKED["refused"] for case in each["cases"]]
 )
-def test_the_pinned_stopping_times(
-    run: Run, asked: tuple[str, ...], draws: str, found: tuple[str | None, str, int]
+def test_what_cannot_be_used_is_refused_in_words_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run, command: dict[str, Any], case: list[str]
 ) -> None:
-    said = run("rule", *asked, "--draws", draws)
-    assert (said.report["verdict"], said.report["ended"], said.report["calls"]) == found
-    assert found[1] != "futility" or "72 needed" in said.err
-
-
-def test_a_word_that_is_no_label_is_refused(run: Run) -> None:
-    for draws in ("safely", "safe maybe", "SAFE?"):
-        said = run("rule", "pairwise-mixture", "--draws", draws)
-        assert said.code == 2 and "is not one of safe, unsafe, escalate" in said.err
+    monkeypatch.chdir(tmp_path)
+    options, words, *content = case
+    (holds,) = content or [command["content"]]
+    files = command.get("beside", {}) | {command.get("given", "data.csv"): holds}
+    for name, text in files.items():
+        Path(name).write_bytes(text.encode("latin-1"))
+    told = run(*shlex.split(f"{command['asked']} {options}"))
+    assert told.code == 2 and told.out == "" and words in told.err
+    assert {path.name for path in tmp_path.iterdir()} == set(files)
+    assert "pipelines" not in command["asked"] or told.err.count("\n") == 1
 
 
 # `import-draws`: labels of several models become draws, and the conditions are replayed on them.
 
 
-HEADER = "id,text,label,gpt,claude,llama\n"
-ROWS = HEADER + (
-    "1,a quiet day,safe,safe,safe,safe\n"
-    "2,I want to die,unsafe,unsafe,Yes,unsafe\n"
-    "3,some days are hard,unsafe,safe,maybe,\n"
-)
-TURNS = "id,role,text,gpt,claude,llama\na,user,hello,safe,safe,safe\nb,user,I want to die,unsafe,unsafe,unsafe\n"
-AS_TURNS = ("--conversations", "rows", "--id-column", "id", "--role-column", "role", "--order-column", "")
+ROWS = """id,text,label,gpt,claude,llama
+1,a quiet day,safe,safe,safe,safe
+2,I want to die,unsafe,unsafe,Yes,unsafe
+3,some days are hard,unsafe,safe,maybe,
+"""
 
 
 def message(custom_id: str, text: str, **reply: object) -> str:
@@ -147,33 +126,6 @@ def test_the_labels_of_models_in_columns_are_draws(tmp_path: Path, run: Run) -> 
     assert found == [("1", "worker", "SSS"), ("2", "worker", "UUU"), ("3", "worker", "SE")]
 
 
-COLUMNS = ("--draw-columns", "gpt,claude,LLAMA")
-
-
-@pytest.mark.parametrize(
-    ("content", "answers", "options", "words"),
-    [
-        (ROWS, "", COLUMNS, "row 2, column 'claude': 'Yes' stands for no label"),
-        (ROWS, "", (*COLUMNS, "--draw-labels", "yes=perhaps"), "is none of NAME=safe"),
-        ("id,text,gpt,claude\n1,a,safe,safe\n", "", COLUMNS, "no column 'LLAMA'"),
-        # A row is a turn there and a case its conversation: a later turn's label would be another conversation's.
-        (TURNS, "", (*COLUMNS, *AS_TURNS), "the labels in --draw-columns belong to rows of the file"),
-        ("id,text\n1,a\n", '{"text": "no answer"}', (), "line 1: neither an answer of a batch nor an Inspect log"),
-        ("id,text\n1,a\n", f"{message('1/0', 'safe')}\n{message('1/0', 'safe')}", (),
-         "line 2: this row and number stand in line 1 already"),
-    ],
-)  # fmt: skip
-def test_what_is_no_label_or_answer_is_named_and_nothing_is_written(
-    tmp_path: Path, run: Run, content: str, answers: str, options: tuple[str, ...], words: str
-) -> None:
-    data, said, out = tmp_path / "data.csv", tmp_path / "a.jsonl", tmp_path / "draws.jsonl"
-    data.write_text(content, encoding="utf-8")
-    said.write_text(answers, encoding="utf-8")
-    given = ("--outputs", said) if answers else ()
-    told = run("import-draws", data, "--node", "worker", *given, *options, "--out", out)
-    assert told.code == 2 and words in told.err and not out.exists()
-
-
 def test_a_data_set_labelled_by_five_models_is_replayed(tmp_path: Path, run: Run) -> None:
     data, out = tmp_path / "data.csv", tmp_path / "draws.jsonl"
     data.write_text("id,text,label\n1,a quiet day,safe\n2,I want to die,unsafe\n3,hm,safe\n", encoding="utf-8")
@@ -206,14 +158,12 @@ def test_a_data_set_labelled_by_five_models_is_replayed(tmp_path: Path, run: Run
     assert (condition["n"], condition["unsettled"]) == (2, 1)  # of the third there are two answers, of no label
 
 
-def test_a_damaged_log_is_refused_and_a_sample_without_an_output_is_named(tmp_path: Path, run: Run) -> None:
+def test_a_damaged_log_is_refused(tmp_path: Path, run: Run) -> None:
     (data := tmp_path / "data.csv").write_text("id,text\n1,a\n", encoding="utf-8")
     pack(cut := tmp_path / "cut.eval", [sample("1", "safe")])
     cut.write_bytes(cut.read_bytes().replace(b'"safe"', b'"sane"', 1))  # no longer its checksum
-    (other := tmp_path / "other.json").write_text('{"samples": [{"id": "1"}]}', encoding="utf-8")
-    for file, words in ((cut, "damaged or cut off"), (other, "sample 1: no output of a model")):
-        told = run("import-draws", data, "--node", "worker", "--outputs", file, "--out", tmp_path / "draws.jsonl")
-        assert told.code == 2 and words in told.err and not (tmp_path / "draws.jsonl").exists()
+    told = run("import-draws", data, "--node", "worker", "--outputs", cut, "--out", tmp_path / "draws.jsonl")
+    assert told.code == 2 and "damaged or cut off" in told.err and not (tmp_path / "draws.jsonl").exists()
 
 
 def test_an_answer_given_twice_or_of_several_parts_is_no_label_and_what_was_thought_is_not_read(tmp_path: Path) -> None:

@@ -4,20 +4,20 @@ import hashlib
 import io
 import json
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pandas as pd
 from sqlalchemy import select
 
 from api.app import create_app
 from commands.__main__ import main
-from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
+from screening.datasets.mapping import ColumnMapping, column_mapping
 from screening.datasets.reader import read_table
 from screening.datasets.rows import RejectedRow, Row
 from screening.datasets.sources import FileRefused
@@ -26,7 +26,6 @@ from screening.evaluation.library import DRAWS, screen_texts
 from screening.pipeline.config import PipelineConfig, preset
 from screening.pipeline.files import read_pipeline
 from screening.settings import Settings
-from screening.text.conversation import Judged, Role
 from screening.text.received import original_text
 from storage.database import Database
 from storage.schema import audit_events
@@ -63,18 +62,7 @@ def outcomes() -> str:
     return pd.DataFrame(lines).to_csv(index=False, lineterminator="\n")
 
 
-def _talks(shape: Shape, text: str, name: str | None = None, **said: Any) -> ColumnMapping:
-    return ColumnMapping(text=text, id=name, conversation=ConversationReading(shape=shape, **said))
-
-
-SPEAKERS = (("Reed", Role.USER), ("Moss", Role.ASSISTANT))
-READ_SO: dict[str, ColumnMapping] = {
-    "f03_turns.jsonl": _talks(Shape.MESSAGES, "messages", "id", judged=Judged.EACH_USER),
-    "f04_transcripts.csv": _talks(Shape.TRANSCRIPT, "transcript", judged=Judged.WHOLE, speakers=SPEAKERS),
-    "f09_ls_two_questions.json": ColumnMapping(text="text", id="id", label="label (question risk)"),
-    "f08_qualtrics.csv": ColumnMapping(text="Q3_TEXT", id="ResponseId"),
-    "f16_whatsapp_ios.txt": _talks(Shape.TRANSCRIPT, "transcript", judged=Judged.EACH_USER, speakers=SPEAKERS),
-}
+AS_SAID = tomllib.loads((HERE / "as_said.toml").read_text("utf-8"))
 """Files that are not read unless a person says how."""
 
 
@@ -85,8 +73,8 @@ def files() -> str:
     found: dict[str, object] = {}
     for path in sorted(path for folder in ("bad_csv", "field") for path in (FIXTURES / folder).glob("*")):
         found[path.name] = _read(path, None)
-        if path.name in READ_SO:
-            found[f"{path.name} as said"] = _read(path, READ_SO[path.name])
+        if path.name in AS_SAID:
+            found[f"{path.name} as said"] = _read(path, column_mapping(AS_SAID[path.name]))
     return _lines(found)
 
 
