@@ -7,6 +7,7 @@ import json
 import logging
 import re
 import socket
+import tomllib
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -142,17 +143,7 @@ def test_a_screening_through_the_real_library_tells_nothing(
     assert every_log.records, "nothing was logged"
 
 
-FILES = {
-    "unterminated.csv": f'id,text\n1,"{CANARIES[0]}\n2,b\n',
-    "extra.csv": f"id,text\n1,{CANARIES[1]},{WORD}\n2,b\n",
-    "twice.csv": f'id,text\n1,"{CANARIES[0]}"\n1,"other {WORD}"\n',
-    "label.csv": f'id,text,label\n1,"{CANARIES[0]}",safe\n2,,unsafe\n3,a b c,safe\n',
-    "broken.json": f'[{{"id": "1", "text": "{WORD}"}}, {{"id": "2", "text": "{WORD}]',
-    "shape.json": json.dumps([{"id": 1, "text": WORD}, [WORD], {"id": 2, "text": {"nested": WORD}}]),
-    "lines.jsonl": f'{{"text": "{WORD}"}}\n{{"text": {WORD}\n{{"text": ["{WORD}"]}}\n',
-    "nul.csv": f"id,text\n1,{WORD}\x00\n",
-    "empty_ids.csv": f"id,text\n,{WORD}\n,\n",
-}
+FILES = tomllib.loads((Path(__file__).parent / "privacy.toml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from sqlalchemy import select
+
 from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
 from screening.pipeline.config import preset
@@ -19,6 +21,7 @@ from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.intake import add_rows, close_intake
 from storage.batches.screenings import EndedRun
 from storage.database import Database
+from storage.schema import cases
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123_456, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=30)
@@ -56,6 +59,11 @@ def batch(
     if closed:
         close_intake(db, LOCAL_USER.at(NOW), batch_id)
     return batch_id
+
+
+def ids_of(db: Database, batch_id: str) -> list[str]:
+    """The batch's cases, in the file's order."""
+    return db.values(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row))
 
 
 def waiting(db: Database, limit: int = 1_000) -> list[str]:

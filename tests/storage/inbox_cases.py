@@ -47,6 +47,11 @@ def entry(db: Database, case_id: str) -> Any:
     return db.row(select(inbox_entries).where(inbox_entries.c.case_id == case_id))
 
 
+def batch_of(db: Database, case_id: str) -> str:
+    """The batch that the case came in with."""
+    return db.value(select(cases.c.batch_id).where(cases.c.id == case_id))
+
+
 def put(db: Database, case_id: str, **values: object) -> None:
     """Change the case's row in the queue directly."""
     write(db, update(inbox_entries).where(inbox_entries.c.case_id == case_id).values(**values))
@@ -93,29 +98,28 @@ def fill(
     ids = [_unsampled_id() for _ in priorities]
     batch = new_id(NOW)
     ended = Kind(outcome=outcome, reference=None, node="worker", reason="exhausted")
-    of_batch = {"batch_id": batch, "kind": ended.key, "calls": 6}
-    screened = of_batch | {"configuration": batch, "outcome": outcome, "delta": 0.05, "completed_at": NOW}
-    screened |= {"node": ended.node, "reason": ended.reason}
+    screened = {"kind": ended.key, "calls": 6, "node": ended.node, "reason": ended.reason, "outcome": outcome}
+    screened |= {"configuration": batch, "delta": 0.05, "completed_at": NOW}
     made = {"name": "posts.csv", "kind": kind, "created_by": created_by, "intake": {"labels": "jury"}}
     times = list(entered_at or [NOW + number * timedelta(seconds=1) for number in range(len(ids))])
-    numbered = [{"batch_id": batch, "row": row} for row in range(1, len(ids) + 1)]
     with db.write() as conn:
         conn.execute(insert(configurations).values(version=batch, body={"pipeline": {}}, created_at=NOW))
         conn.execute(insert(batches).values(id=batch, configuration=batch, seed=1, created_at=NOW, **made))
-        texts = [{"external_id": f"post-{row}", "text": f"canary text number {row}"} for row in range(1, len(ids) + 1)]
-        rows = zip(ids, numbered, texts, strict=True)
-        conn.execute(insert(cases), [_CASE | number | written | {"id": case_id} for case_id, number, written in rows])
-        at = list(zip(ids, numbered, strict=True))
-        conn.execute(insert(screenings), [screened | number | {"case_id": case_id} for case_id, number in at])
         add(conn, batch, 0, {ended: len(ids)})
-        made_of = (SimpleNamespace(id=case_id, **number) for case_id, number in at)
-        conn.execute(insert(node_runs), [run_row(case, _RUN) for case in made_of])  # type: ignore[arg-type]
-        if entered:
-            due = [
-                {"case_id": case_id, "priority": int(priority), "entered_at": when, "due_at": when + TARGETS[priority]}
-                for case_id, priority, when in zip(ids, priorities, times, strict=True)
-            ]
-            conn.execute(insert(inbox_entries), [of_batch | {"why": "unsettled"} | one for one in due])
+        for row, (case_id, priority, when) in enumerate(zip(ids, priorities, times, strict=True), start=1):
+            place = {"batch_id": batch, "row": row}
+            written = {"external_id": f"post-{row}", "text": f"canary text number {row}"}
+            conn.execute(insert(cases).values(_CASE | place | written | {"id": case_id}))
+            conn.execute(insert(screenings).values(screened | place | {"case_id": case_id}))
+            conn.execute(insert(node_runs).values(run_row(SimpleNamespace(id=case_id, **place), _RUN)))  # type: ignore[arg-type]
+            due = {
+                "priority": int(priority),
+                "entered_at": when,
+                "due_at": when + TARGETS[priority],
+                "why": "unsettled",
+            }
+            if entered:
+                conn.execute(insert(inbox_entries).values(due | {"batch_id": batch, "case_id": case_id}))
     return ids
 
 

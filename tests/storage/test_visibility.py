@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, update
 
 from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
@@ -44,9 +44,9 @@ from storage.review.worklist import request_second_looks
 from storage.schema import batches, case_tags, cases, unblindings
 from storage.settings_store import SiteSettings, change
 from storage.visibility import NotYetRated, Unread, choose_hiding, hides_in_review, reveal, see_reviews
-from tests.storage.batch_of import LATER, batch, decide, waiting
+from tests.storage.batch_of import LATER, batch, decide, ids_of, waiting
 from tests.storage.batch_of import NOW as BEGUN
-from tests.storage.inbox_cases import blind, entry, fill, form, play, put, read, rows, site, take
+from tests.storage.inbox_cases import batch_of, blind, entry, fill, form, play, put, read, rows, site, take
 from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, MINUTE, NOW, PEOPLE, RESEARCHER, SENIOR, later, person
 from tests.storage.recount import adjudicated_labels
 from tests.storage.statements import plan, statements
@@ -94,7 +94,7 @@ def _world(db: Database, endings: Sequence[Outcome], first_label: str = "unsafe"
     ended = [known for *_, known in ROWS if known is not None]
     for case_id, outcome in zip(waiting(db), [*ended, *endings], strict=True):
         decide(db, case_id, outcome, 0.25)  # sums of quarters are exact, in whatever order a database adds them up
-    ids = _ids(db, batch_id)
+    ids = ids_of(db, batch_id)
     with db.write() as conn:  # somebody who may not read noted which ended as safe
         tagged = [*ids[:2], *(one for one, ended in zip(ids[-OPEN:], endings, strict=True) if ended is S)]
         conn.execute(insert(case_tags), [{"case_id": one, "tag": "lyrics", "by": "x", "at": BEGUN} for one in tagged])
@@ -106,14 +106,10 @@ def _world(db: Database, endings: Sequence[Outcome], first_label: str = "unsafe"
     return batch_id
 
 
-def _ids(db: Database, batch_id: str) -> list[str]:
-    return db.values(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row))
-
-
 def _listed(db: Database, batch_id: str) -> dict[str, Any]:
     """Every list of cases and the file, without ids that are made at random."""
     by, of_all = SENIOR.at(LATER), Cell(batch_id=batch_id)
-    order = {case_id: row for row, case_id in enumerate(_ids(db, batch_id))}
+    order = {case_id: row for row, case_id in enumerate(ids_of(db, batch_id))}
     found: dict[str, Any] = {"results": [replace(one, case_id="", batch_id="") for one in results(db, by, batch_id)]}
     cells = [
         replace(of_all, reference=reference, outcome=str(outcome), labels=labels, group=group)  # type: ignore[arg-type]
@@ -168,10 +164,10 @@ def _see_corrected(db: Database, by: Acting, batch_id: str) -> None:
 See = Callable[[Database, Acting, str], object]
 VIEWS: dict[str, See] = {
     "page": lambda db, by, batch_id: cell_page(db, by, Cell(batch_id=batch_id), limit=1),
-    "case": lambda db, by, batch_id: listed_case(db, by, _ids(db, batch_id)[0]),
+    "case": lambda db, by, batch_id: listed_case(db, by, ids_of(db, batch_id)[0]),
     "file": lambda db, by, batch_id: list(results(db, by, batch_id)),
     "corrected": _see_corrected,
-    "evidence": lambda db, by, batch_id: reveal_evidence(db, by, _ids(db, batch_id)[0], browsing=True),
+    "evidence": lambda db, by, batch_id: reveal_evidence(db, by, ids_of(db, batch_id)[0], browsing=True),
 }
 
 
@@ -189,7 +185,7 @@ def test_what_was_shown_of_a_case_in_review_is_written_down_once_and_its_review_
             see(db, SENIOR.at(moment), batch_id)
     seen = {(row.reviewer, row.at, row.before_review) for row in rows(db, unblindings)}
     assert seen == (set() if hide else {(SENIOR.id, BEGUN, True)})
-    first, second = _ids(db, batch_id)
+    first, second = ids_of(db, batch_id)
     for who, case_id in ((SENIOR, first), (HELEN, second)):
         _read(db, who, case_id, "unsafe")
     assert (_was_blind(db, SENIOR, first), _was_blind(db, HELEN, second)) == (hide, True)
@@ -202,43 +198,20 @@ def _one(db: Database, outcome: Outcome, **options: Any) -> tuple[str, str]:
     return batch_id, case_id
 
 
-def test_the_desk_shows_nothing_before_the_save_whatever_the_switch_says(db: Database) -> None:
-    _, case_id = _one(db, U, audit_rate=1.0)
-    choose_hiding(db, SENIOR.at(BEGUN), hide=False)
-    claims.claim(db, SENIOR.at(LATER), case_id)
-    with pytest.raises(NotYetRated):
-        reveal_evidence(db, SENIOR.at(LATER), case_id)
-    by = ANN.at(LATER + timedelta(days=1))
-    take(db, ANN, by.now)
-    for browsing in (False, True):  # whoever may not see outcomes cannot ask for them otherwise
-        with pytest.raises(NotYetRated):
-            reveal_evidence(db, by, case_id, browsing=browsing)
-
-
-TABLES = tomllib.loads((Path(__file__).parent / "visibility.toml").read_text(encoding="utf-8"))
+TABLE = tomllib.loads((Path(__file__).parent / "visibility.toml").read_text(encoding="utf-8"))["read"]
 READERS = PEOPLE | {LOCAL_USER.id: LOCAL_USER}
 
 
-@pytest.mark.parametrize(("reader", "outcome", "reach", "audit_rate", "waited", "is_blind"), TABLES["screened"])
+@pytest.mark.parametrize(("reader", "outcome", "reach", "audit_rate", "waited", "how", "is_blind"), TABLE)
 def test_a_case_is_read_blind_by_whom_no_list_can_have_told_how_it_ended(
-    db: Database, reader: str, outcome: str, reach: str, audit_rate: float, waited: bool, is_blind: bool
+    db: Database, reader: str, outcome: str, reach: str, audit_rate: float, waited: bool, how: str, is_blind: bool
 ) -> None:
-    _, case_id = _one(db, Outcome(outcome), reach=Reach(reach), audit_rate=audit_rate)
+    who, (_, case_id) = READERS[reader], _one(db, Outcome(outcome), reach=Reach(reach), audit_rate=audit_rate)
     assert request_second_looks(db, RESEARCHER.at(LATER), [case_id]).there_before == waited
-    _read(db, READERS[reader], case_id, "safe")
-    assert _was_blind(db, READERS[reader], case_id) is is_blind
-
-
-@pytest.mark.parametrize(("reader", "again", "is_blind"), TABLES["read"])
-def test_a_case_opened_again_and_one_reviewed_before_are_read_blind_by_those_whom_no_list_told_of_it(
-    db: Database, reader: str, again: bool, is_blind: bool
-) -> None:
-    who, (_, case_id) = READERS[reader], _one(db, H)
-    if again:
+    if how == "again":
         _reopened(db, case_id)
-        _read(db, who, case_id, "safe")
-    else:
-        _read(db, who, case_id, "safe", certainty=1)
+    _read(db, who, case_id, "safe", certainty=1 if how == "revised" else 5)
+    if how == "revised":
         revise(db, who.at(LATER), case_id, form("safe", 2), "surer", new_id(LATER))
     assert _was_blind(db, who, case_id) is is_blind
 
@@ -272,10 +245,6 @@ MODEL_WORDS = ("human_review", "exhausted", "SSU?SS", "perhaps")
 DAY = timedelta(days=1)
 
 
-def batch_of(db: Database, case_id: str) -> str:
-    return db.value(select(cases.c.batch_id).where(cases.c.id == case_id))
-
-
 def served(db: Database, who: Actor, case_id: str, *, at: timedelta = timedelta(), open_at_once: bool = False) -> None:
     with db.write() as conn:
         reveal(conn, who.at(NOW + at), case_id, open_at_once=open_at_once)
@@ -286,8 +255,10 @@ def kept(db: Database) -> list[tuple[str, bool]]:
 
 
 def test_no_service_gives_model_fields_of_an_open_case_before_ones_own_review(db: Database) -> None:
-    """A second reviewer is as blind as the first, and is shown nothing of them."""
+    """A second reviewer is as blind as the first, and is shown nothing of them; and whatever the switch says."""
     for who in (ANN, SENIOR, RESEARCHER, ADMIN, ALL_ROLES, LOCAL_USER):
+        with suppress(Forbidden):
+            choose_hiding(db, who.at(NOW), hide=False)
         reads = who.roles & {Role.REVIEWER, Role.SENIOR}
         for holding, second in ((False, False), (True, False), (True, True)) if reads else ((False, False),):
             (case_id,) = fill(db)
@@ -300,7 +271,8 @@ def test_no_service_gives_model_fields_of_an_open_case_before_ones_own_review(db
 def refuses_everything(db: Database, who: Actor, case_id: str, token: str | None) -> None:
     by, batch = who.at(NOW), batch_of(db, case_id)
     at_once = partial(reveal_evidence, open_at_once=True)  # which is for P0
-    for look in (reveal_evidence, at_once, evidence.reveal_case_file):
+    browsing = partial(reveal_evidence, browsing=True)  # which is for those who may see outcomes
+    for look in (reveal_evidence, at_once, evidence.reveal_case_file, *([browsing] if who is ANN else [])):
         with pytest.raises((NotYetRated, Forbidden)):
             look(db, by, case_id)
     for call in (

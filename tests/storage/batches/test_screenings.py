@@ -5,7 +5,7 @@ leave with a line in the audit log.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -316,29 +316,8 @@ def _case(row: int, text: str = "a plain text of some words") -> NewCase:
     return NewCase(row=row, external_id=f"id-{row}", text=receive(text))
 
 
-def _empty(row: int) -> RejectedRow:
-    return RejectedRow(row=row, reason="empty")
-
-
 def _open(db: Database) -> str:
     return batch(db, closed=False)
-
-
-@pytest.mark.parametrize("crash_at", [1, 5, 6, 10])
-def test_after_a_crash_the_same_rows_again_make_the_same_batch(db: Database, crash_at: int) -> None:
-    def rows(crash_at: int | None) -> Iterator[NewCase | RejectedRow]:
-        for row in range(1, 11):
-            if row == crash_at:
-                raise OSError("the disk went away")
-            yield _empty(row) if row % 3 == 0 else _case(row)
-
-    batch_id = _open(db)
-    with pytest.raises(OSError, match="disk"):
-        add_rows(db, batch_id, rows(crash_at), NOW, chunk=2)
-    add_rows(db, batch_id, rows(None), LATER, chunk=3)
-    found = progress(db, batch_id)
-    assert (found.accepted, found.rejected) == (7, 3)
-    assert len(waiting(db)) == len(set(waiting(db))) == 7
 
 
 def test_every_text_comes_back_exactly_and_names_from_outside_cannot_break_the_driver(db: Database) -> None:

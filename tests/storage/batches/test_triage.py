@@ -17,15 +17,7 @@ from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import NodeRun, Reason, Screening
 from screening.review.actors import LOCAL_USER, SYSTEM
-from screening.review.triage import (
-    TARGETS,
-    Priority,
-    Reach,
-    audit_placement,
-    due_at,
-    priority_for,
-    unscreened_placement,
-)
+from screening.review.triage import TARGETS, Priority, Reach, audit_placement, priority_for, unscreened_placement
 from screening.text.received import receive
 from storage.audit_log import events
 from storage.batches import entries, single_texts
@@ -54,7 +46,7 @@ from storage.settings_store import SiteSettings, change
 from storage.site.audit_check import verify
 from storage.site.health import beat
 from tests.databases import write
-from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit_run, decide, run, screening, waiting
+from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit_run, decide, ids_of, run, screening, waiting
 from tests.storage.inbox_cases import blind, entry, fill, form, read, register, rows, take
 from tests.storage.people import ADMIN, ANN, BO, MINUTE, RESEARCHER, SENIOR
 
@@ -66,7 +58,7 @@ PLAIN, IMMINENT = "A plain text of some words.", "I want to die and I have the p
 def _batch(db: Database, texts: int = 1, reach: Reach = Reach.READ, **options: Any) -> tuple[str, list[str]]:
     """A batch of so many texts that state no risk, and its cases in the file's order."""
     batch_id = batch(db, [PLAIN] * texts, reach=reach, **options)
-    return batch_id, db.values(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row))
+    return batch_id, ids_of(db, batch_id)
 
 
 def brought_in(db: Database, texts: int = 1, **options: Any) -> list[str]:
@@ -372,7 +364,7 @@ def test_every_reason_has_a_priority_each_priority_its_target_and_a_case_called_
         priority_for(screening(Outcome.SAFE, run("SSSSSS")), [])
     found = [unscreened_placement(flags).priority for flags in ([], ["no_words"], ["stated_risk"], ["stated_imminent"])]
     assert found == [P2, P2, P1, P0]
-    assert [(due_at(priority, NOW) - NOW).total_seconds() / 60 for priority in TARGETS] == [5, 15, 240, 1440]
+    assert [TARGETS[priority] / MINUTE for priority in Priority] == [5, 15, 240, 1440]
 
 
 def test_audit_samples_look_like_other_cases_of_their_priorities() -> None:

@@ -46,7 +46,7 @@ from storage.site.backup import NOT_COPIED, CopyRefused, back_up, restore
 from tests.databases import copy_of, write
 from tests.storage.batch_of import CONFIGURATION, LATER, batch, decide, record_start, waiting
 from tests.storage.batch_of import NOW as BATCH_NOW
-from tests.storage.inbox_cases import fill, form, put, read, register, rows, vouch
+from tests.storage.inbox_cases import batch_of, fill, form, put, read, register, rows, vouch
 from tests.storage.people import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, person
 
 WORD = "zanzibarquince"
@@ -173,20 +173,28 @@ def test_with_a_case_the_refused_rows_of_its_id_in_the_same_file_go(db: Database
     named = Selection(by=By.EXTERNAL_ID, value="7")
     assert erasure.look(db, ADMIN, named).rejected == 1, "each once, though by its id and beside its case"
     assert erase(db, ADMIN.at(NOW), named, "letter").rejected == 1
-
-
-def test_with_a_text_whose_time_is_over_the_refused_rows_of_its_id_go(db: Database) -> None:
     taken_in(db)
     change(db, ADMIN.at(NOW), SiteSettings(keep_texts_days=30, keep_rejected_days=60), 0)
-    later, expected = BATCH_NOW + timedelta(days=31), {"texts": 2, "rejected rows": 1}
+    later, expected = BATCH_NOW + timedelta(days=31), {"texts": 4, "rejected rows": 1}
     assert dict(erasure.would_go(db, ADMIN.at(later))) == dict(erasure.expire(db, later)) == expected
-    assert refused_texts(db) == ['"words without an id"']
+    assert refused_texts(db) == ['"words without an id"'] * 3
 
 
 def test_two_people_where_the_site_asks_for_it_of_whom_one_may_turn_it_down(db: Database) -> None:
+    """What is still being screened or unknown, or without a reason, is refused to both."""
     (case_id,) = written(db, 1)
+    which, pending = Selection(by=By.CASE, value=case_id), {"case_id": case_id, "batch_id": batch_of(db, case_id)}
+    for selection, reason, words in (
+        (which, " ", "say why"),
+        (Selection(by=By.CASE, value="none"), "r", "nothing of this name"),
+        (which, "r", "still being screened"),
+    ):
+        if words == "still being screened":
+            write(db, insert(schema.pending_cases).values(pending | {"row": 1, "ready_at": NOW}))
+        with pytest.raises(NotErased, match=words):
+            erase(db, ADMIN.at(NOW), selection, reason)
+    write(db, schema.pending_cases.delete())
     change(db, ADMIN.at(NOW), SiteSettings(erasure_by_two=True), 0)
-    which = Selection(by=By.CASE, value=case_id)
     turned_down, asked = (erase(db, ADMIN.at(NOW), which, "letter") for _ in range(2))
     erasure.withdraw(db, SENIOR.at(NOW), str(turned_down.waits_for))
     assert asked.waits_for is not None and WORD in everything(db)
@@ -197,21 +205,6 @@ def test_two_people_where_the_site_asks_for_it_of_whom_one_may_turn_it_down(db: 
     with pytest.raises(NotErased, match="no such request"):
         erasure.confirm(db, SENIOR.at(NOW), asked.waits_for)
     assert erasure.open_requests(db, ADMIN) == []
-
-
-def test_what_is_still_being_screened_or_unknown_or_without_a_reason_is_refused(db: Database) -> None:
-    (case_id,) = written(db, 1)
-    which = Selection(by=By.CASE, value=case_id)
-    batch_id = db.value(select(cases.c.batch_id))
-    for selection, reason, words in (
-        (which, " ", "say why"),
-        (Selection(by=By.CASE, value="none"), "r", "nothing of this name"),
-        (which, "r", "still being screened"),
-    ):
-        if words == "still being screened":
-            write(db, insert(schema.pending_cases).values(case_id=case_id, batch_id=batch_id, row=1, ready_at=NOW))
-        with pytest.raises(NotErased, match=words):
-            erase(db, ADMIN.at(NOW), selection, reason)
 
 
 def test_the_file_of_an_embedded_database_does_not_hold_it_any_more(sqlite_url: str) -> None:

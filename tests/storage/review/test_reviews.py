@@ -31,24 +31,6 @@ from storage.review.follow_ups import For, How, NoteMissing, NotOpen, open_ones
 from storage.review.inbox import Place, Standing, standing
 from storage.review.queue import State, counts
 from storage.review.reports import shift
-from storage.review.reviews import (
-    DispositionNeeded,
-    TooLate,
-    my_review,
-    reveal_reviews,
-    revise,
-    submit_review,
-    take_back,
-)
-from storage.schema import (
-    accounts,
-    adjudications,
-    audit_events,
-    cases,
-    inbox_entries,
-    second_review_requests,
-    unblindings,
-)
 from storage.settings_store import SiteSettings, change
 from storage.visibility import Unread
 from tests.databases import write
@@ -73,7 +55,7 @@ def test_what_happens_next_is_said_of_what_is_unsafe_or_urgent_and_is_on_the_sit
         (plain, "unsafe", "undecided"),
         (plain, "safe", "none"),
     ):
-        with pytest.raises(DispositionNeeded):
+        with pytest.raises(reviews.DispositionNeeded):
             submit(db, held.case_id, held.token, form(label, disposition=disposition))
     assert rows(db, schema.reviews) == [] and claims.my_claims(db, ANN.at(LATER)) == (urgent, plain)
     submit(db, plain.case_id, plain.token, form("safe", disposition="undecided"))
@@ -81,7 +63,7 @@ def test_what_happens_next_is_said_of_what_is_unsafe_or_urgent_and_is_on_the_sit
     change(db, ADMIN.at(NOW), SiteSettings(dispositions=(Disposition.NONE,)), 1)
     changed = partial(reviews.revise, db, ANN.at(LATER), urgent.case_id, reason="the plan", submission_id="c" * 32)
     for disposition in ("undecided", "monitor"):
-        with pytest.raises(DispositionNeeded):
+        with pytest.raises(reviews.DispositionNeeded):
             changed(form=form(disposition=disposition))
     changed(form=form(disposition="in_care"))  # it left the list, and this review had it
     assert sorted(row.version for row in rows(db, schema.reviews)) == [1, 1, 2]
@@ -230,7 +212,7 @@ def test_it_is_too_late_and_all_stays_as_it_is_once_something_rests_on_it(
         play(db, case_id, happens)
     tables = (schema.adjudications, schema.reviews, schema.inbox_entries, schema.undone_reviews, schema.drafts)
     before = [rows(db, table) for table in tables]
-    with pytest.raises(TooLate, match=words):
+    with pytest.raises(reviews.TooLate, match=words):
         reviews.take_back(db, ANN.at(LATER if happens else LATER + MINUTE), case_id, given)
     assert [rows(db, table) for table in tables] == before
 
@@ -248,7 +230,8 @@ def case_id(db: Database) -> str:
 
 def requests(db: Database) -> list[str]:
     """Why further reviews were asked for, and by whom."""
-    return [f"{row.why} {row.asked_by}" for row in sorted(rows(db, second_review_requests), key=lambda row: row.id)]
+    asked = sorted(rows(db, schema.second_review_requests), key=lambda row: row.id)
+    return [f"{row.why} {row.asked_by}" for row in asked]
 
 
 BY_RULE = [f"rule {SYSTEM.id}"]
@@ -258,7 +241,7 @@ BY_RULE = [f"rule {SYSTEM.id}"]
 def test_what_reviews_make_of_a_case(db: Database, case_id: str, script: str) -> None:
     expected, following = TABLES["scripts"][script], play(db, case_id, script)
     assert (following.value, requests(db)) == (expected["next"], expected["asked"])
-    made = sorted(rows(db, adjudications), key=lambda row: row.version)
+    made = sorted(rows(db, schema.adjudications), key=lambda row: row.version)
     assert [f"{row.label} {row.method} {row.by}" for row in made] == expected["labels"]
     is_open = following is not CLOSED and "decides" not in script
     assert (entry(db, case_id).closed_at is None) is is_open
@@ -287,12 +270,12 @@ def test_what_contradicts_priority_ai_or_text_is_never_one_persons_word_alone(
     """Whatever the rules. Where nobody else could review it the case closes and the review stays asked for."""
     site(db, *((ANN,) if others == "none" else (ANN, BO)), second_review_rules=())
     case_id, other = fill(db, [Priority(priority), Priority.P3], outcome=ai)
-    write(db, update(cases).where(cases.c.id == case_id).values(flags={"text": stated, "reply": []}))
+    write(db, update(schema.cases).where(schema.cases.c.id == case_id).values(flags={"text": stated, "reply": []}))
     if others == "who declined":
         inbox.decline(db, BO.at(NOW), case_id, take(db, BO).token)
     if afterthought:
         read(db, ANN, form("insufficient_information", 5), "a")
-        following = revise(db, ANN.at(later(1)), case_id, form(label, 5), "read again", "b" * 32)
+        following = reviews.revise(db, ANN.at(later(1)), case_id, form(label, 5), "read again", "b" * 32)
     else:
         following = read(db, ANN, form(label, 5), "a")
     waits = doubtful and others == "another"
@@ -301,7 +284,7 @@ def test_what_contradicts_priority_ai_or_text_is_never_one_persons_word_alone(
     kept = [(one.case_id, one.disposition) for one in open_ones(db, ANN.at(NOW)).shown]
     assert kept == ([(case_id, For.SECOND_REVIEW)] if doubtful and not waits else [])
     if kept and not afterthought:
-        take_back(db, ANN.at(NOW), case_id, "a" * 32)
+        reviews.take_back(db, ANN.at(NOW), case_id, "a" * 32)
         assert not open_ones(db, ANN.at(NOW)).shown, "it goes with the review that is taken back"
     assert entry(db, other).closed_at is None
 
@@ -322,13 +305,13 @@ def test_what_two_disagree_on_is_listed_for_seniors_without_labels(db: Database,
     assert counts(db, CY.at(later(3))).by_state[State.SENIOR] == 1
     (listed,) = adjudication.disagreements(db, SENIOR)
     assert (listed.case_id, listed.read_by_me) == (case_id, False) and "unsafe" not in repr(listed)
-    assert my_review(db, SENIOR, case_id) is None and (mine := my_review(db, BO, case_id)) is not None
+    assert reviews.my_review(db, SENIOR, case_id) is None and (mine := reviews.my_review(db, BO, case_id)) is not None
     assert (mine.reviewer, mine.review_round) == ("bo", "second"), "one's own review shows nothing of the others"
     read(db, SENIOR, form(), "c", later(5))
     assert adjudication.disagreements(db, SENIOR)[0].read_by_me
     made = adjudicate(db, SENIOR.at(later(6)), case_id, UNSAFE, "as discussed", Method.DISCUSSION)
     assert made.review_ids == ("1" * 32, "2" * 32, "c" * 32) and adjudication.disagreements(db, SENIOR) == []
-    seen = reveal_reviews(db, RESEARCHER.at(later(7)), case_id)
+    seen = reviews.reveal_reviews(db, RESEARCHER.at(later(7)), case_id)
     assert [(one.review_round, one.blind) for one in seen] == [("first", True), ("second", True), ("third", True)]
 
 
@@ -356,7 +339,7 @@ def test_an_adjudication_needs_a_reason_a_review_and_a_case_that_is_free_or_ones
     refused("reviewing this case", at=(held.expires_at - NOW - timedelta(seconds=1)) / timedelta(minutes=1))
     over = {"assigned_until": held.expires_at, "assignee": "cy", "assigned_by": "bo", "lease_token": "t"}
     (other,) = fill(db)
-    write(db, update(inbox_entries).values(over))
+    write(db, update(schema.inbox_entries).values(over))
     adjudicate(db, SENIOR.at(held.expires_at), case_id, SAFE, "why")
     closed, still = entry(db, case_id)._mapping, entry(db, other)._mapping
     assert closed["closed_at"] == held.expires_at and {closed[name] for name in over} == {None}, "and free of all hands"
@@ -376,7 +359,7 @@ def test_an_adjudication_rests_on_each_reviewers_last_word(db: Database, case_id
     (other,) = fill(db)
     read(db, ANN, form("unsafe"), "d", ask=True)
     read(db, BO, form("safe", 5), "b")  # at the same moment: in the order of their ids
-    revise(db, ANN.at(later(-5)), other, form("unsafe", 5), "surer", "a" * 32)
+    reviews.revise(db, ANN.at(later(-5)), other, form("unsafe", 5), "surer", "a" * 32)
     assert adjudicate(db, SENIOR.at(later(3)), other, UNSAFE, "agreed").review_ids == ("b" * 32, "a" * 32)
 
 
@@ -388,7 +371,7 @@ def test_a_decision_pressed_twice_is_one_and_any_other_is_refused(db: Database, 
     for who, *decision in (*others, (SENIOR, UNSAFE, "it says so", Method.DISCUSSION)):
         with pytest.raises(NotAvailable, match="not open"):
             adjudicate(db, who.at(later(4)), case_id, *decision)  # type: ignore[arg-type]
-    revise(db, ANN.at(later(5)), case_id, form("safe", 5), "a quote", "b" * 32)
+    reviews.revise(db, ANN.at(later(5)), case_id, form("safe", 5), "a quote", "b" * 32)
     assert adjudicate(db, SENIOR.at(later(6)), case_id, UNSAFE, "it says so").version == 2, "opened again: another one"
     assert entry(db, case_id).closed_at == later(6)
 
@@ -424,7 +407,7 @@ def test_another_review_is_due_by_a_target_of_its_own_and_the_first_one_keeps_it
     read(db, ANN, form("unsafe"), "a", ask=True, now=late)
     assert (entry(db, case_id).due_at, entry(db, case_id).first_due_at) == (late + TARGETS[Priority.P2], first)
     assert shift(db, ADMIN, NOW, later(360)).priorities[Priority.P2].overdue == 1, "the first one was"
-    take_back(db, ANN.at(late + timedelta(seconds=2)), case_id, "a" * 32)
+    reviews.take_back(db, ANN.at(late + timedelta(seconds=2)), case_id, "a" * 32)
     assert (entry(db, case_id).due_at, entry(db, case_id).first_due_at) == (first, None)
 
 
@@ -433,7 +416,7 @@ def ask(db: Database, who: Actor, disposition: str, review_id: str = "a") -> str
     claim = take(db, who)
     reveal_text(db, who.at(NOW), claim.case_id, claim.token)
     filled = form("unsafe", 5, disposition=disposition)
-    submit_review(db, who.at(NOW), claim.case_id, claim.token, filled, review_id * 32)
+    reviews.submit_review(db, who.at(NOW), claim.case_id, claim.token, filled, review_id * 32)
     return claim.case_id
 
 
@@ -457,7 +440,7 @@ def test_what_is_asked_for_is_with_whoever_asked_and_has_a_time_of_its_own(db: D
     for number, (name, label, disposition) in enumerate(steps, start=1):
         by, filled = PEOPLE[name].at(later(number)), form(label, 5, disposition=disposition)
         if name in [before for before, *_ in steps[: number - 1]]:
-            revise(db, by, case_id, filled, "thought again", f"{number}" * 32)
+            reviews.revise(db, by, case_id, filled, "thought again", f"{number}" * 32)
         else:
             read(db, by.actor, filled, f"{number}", by.now)
     found = sorted((one.due_at, one.disposition, one.who) for one in rows(db, schema.follow_ups))
@@ -474,7 +457,7 @@ def test_what_is_left_with_nobody_who_reads_cases_is_taken_over(db: Database, go
         found = follow_ups.open_ones(db, who.at(late))
         assert (found.shown, found.others, found.others_overdue, found.left, found.left_overdue) == ([], 1, 1, 0, 0)
     assert follow_ups.take_over(db, BO.at(late)) == 0
-    write(db, update(accounts).where(accounts.c.id == "ann").values(**gone))
+    write(db, update(schema.accounts).where(schema.accounts.c.id == "ann").values(**gone))
     found = follow_ups.open_ones(db, BO.at(late))
     assert (found.shown, found.others, found.left, found.left_overdue) == ([], 1, 1, 1)
     assert follow_ups.open_ones(db, BO.at(NOW)).left_overdue == 0
@@ -484,7 +467,7 @@ def test_what_is_left_with_nobody_who_reads_cases_is_taken_over(db: Database, go
     assert [blind(db, who, one.case_id) for who in (BO, CY, SENIOR)] == [False, True, True]
     follow_ups.hand_to(db, BO.at(later(62)), one.id, "sue", "call back at three")
     assert [blind(db, who, one.case_id) for who in (BO, CY, SENIOR)] == [False, True, False]
-    learnt = sorted((row.reviewer, row.before_review, row.at) for row in rows(db, unblindings))
+    learnt = sorted((row.reviewer, row.before_review, row.at) for row in rows(db, schema.unblindings))
     assert learnt == [("bo", True, late), ("sue", True, later(62))]
 
 
@@ -495,7 +478,7 @@ def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> Non
             follow_ups.close(db, who.at(NOW), one.id, How.DONE, note)
     with pytest.raises(NotOpen):
         follow_ups.close(db, ANN.at(NOW), one.id + 1, How.DONE, "there is no such one")
-    write(db, update(accounts).where(accounts.c.id == "cy").values(active=False))
+    write(db, update(schema.accounts).where(schema.accounts.c.id == "cy").values(active=False))
     for to in ("cy", "rae", "nobody"):
         with pytest.raises(KeyError, match=to):
             follow_ups.hand_to(db, ANN.at(NOW), one.id, to, "call back")
@@ -512,9 +495,9 @@ def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> Non
         assert ended == [("bo", How.HANDED_ON, "call back at three\ncrisis team took over")] * told
     with pytest.raises(NotOpen):
         follow_ups.close(db, BO.at(NOW), one.id, How.DONE, "again")
-    logged = [(row.action, row.actor, row.details) for row in rows(db, audit_events) if "follow_up" in row.action]
-    closed, handed = ("follow_up_closed", "bo", '{"how":"handed_on"}'), ("follow_up_handed", "ann", '{"to":"bo"}')
-    assert sorted(logged) == [closed, handed, ("follow_up_opened", "ann", "{}")], "without the words of the note"
+    logged = [(one.action, one.actor, one.details) for one in events(db, ADMIN) if "follow_up" in one.action]
+    closed, handed = ("follow_up_closed", "bo", {"how": "handed_on"}), ("follow_up_handed", "ann", {"to": "bo"})
+    assert logged == [closed, handed, ("follow_up_opened", "ann", {})], "without the words of the note"
 
 
 def test_each_disposition_has_one_open_and_another_once_that_was_closed(db: Database) -> None:
@@ -538,7 +521,7 @@ def test_seniors_see_the_earliest_due_first_with_where_to_act_and_what_is_late(d
     """All that are open are counted, however many are shown."""
     site(db, ANN, SENIOR)
     ids = fill(db, [Priority.P1, Priority.P2, Priority.P2])
-    write(db, update(cases).where(cases.c.id == ids[1]).values(where_to_act="ward 3"))
+    write(db, update(schema.cases).where(schema.cases.c.id == ids[1]).values(where_to_act="ward 3"))
     for letter, disposition in zip("abc", ("protective_services", "contact_now", "contact_now"), strict=True):
         ask(db, ANN, disposition, letter)
     found = follow_ups.open_ones(db, SENIOR.at(NOW))
@@ -579,7 +562,7 @@ def test_a_shift_is_counted_by_priority_with_waits_and_shares(db: Database) -> N
     entered = [later(-minutes) for minutes in (40, 8, 3, 2, 2)]
     first, second, third, *_ = fill(db, [*[Priority.P0] * 4, Priority.P2], entered_at=entered)
     ask(db, ANN, "contact_now")  # 40 minutes after it came: too late
-    revise(db, ANN.at(NOW), first, form("insufficient_information"), "read again", "2" * 32)  # no other review
+    reviews.revise(db, ANN.at(NOW), first, form("insufficient_information"), "read again", "2" * 32)  # no other review
     for who, case_id, token in ((ANN, second, take(db, ANN).token), (SENIOR, third, "")):  # 8 minutes; 3: in time
         reveal_text(db, who.at(NOW), case_id, token or claims.claim(db, who.at(NOW), case_id).token)
     found = shift(db, ADMIN, later(-60), later(1))

@@ -257,7 +257,10 @@ def test_a_service_refuses_exactly_whom_the_table_refuses(
         assert refused is not is_allowed(who, Action(asked), None if whose == "-" else whose), sorted(who.roles)
 
 
-def test_a_change_is_a_version_that_says_what_changed(db: Database) -> None:
+def test_a_change_is_a_version_that_says_what_changed_and_what_makes_no_sense_is_refused(db: Database) -> None:
+    for name, value in [(name, value) for name, values in TABLES["refused"].items() for value in values]:
+        with pytest.raises(ValidationError):
+            SiteSettings.model_validate({name: value})
     found = current(db)
     assert (found.version, found.settings, is_stopped(db)) == (0, SiteSettings(), False)
     change(db, ADMIN.at(NOW), SiteSettings(lease_minutes=10), 0)
@@ -281,13 +284,6 @@ def test_everybody_can_stop_and_not_everybody_can_start(db: Database) -> None:
     assert not is_stopped(db)
     assert current(db).settings.lease_minutes == 5
     assert [event.action for event in events(db, ADMIN)] == ["started", "settings_changed", "stopped"]
-
-
-def test_what_makes_no_sense_is_refused() -> None:
-    for name, values in TABLES["refused"].items():
-        for value in values:
-            with pytest.raises(ValidationError):
-                SiteSettings.model_validate({name: value})
 
 
 def test_settings_kept_before_the_plan_was_one_load_and_it_knows_when_it_was_last_changed(db: Database) -> None:
