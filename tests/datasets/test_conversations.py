@@ -18,6 +18,7 @@ from screening.text.received import ReceivedText, receive
 from tests.datasets.reading import cases, lines, read, talk
 from tests.fixtures import tables
 
+TABLES = tables(__file__)
 BOTH = (Question.TEXT, Question.REPLY)
 ORDERED = talk("text", Shape.ROWS, role="role", order="n")
 
@@ -150,7 +151,7 @@ def test_the_oldest_turns_are_left_out_and_that_is_said_but_never_a_judged_one()
 @pytest.mark.parametrize(
     ("turns", "reason", "words"),
     [
-        *tables(__file__)["rejected"],
+        *TABLES["rejected"],
         (messages("a") * (MOST_TURNS + 1), Reason.TOO_MANY_TURNS, "has 1,001 turns; at most"),
     ],
 )
@@ -164,19 +165,9 @@ def test_what_cannot_be_read_is_rejected_with_its_row_and_why(turns: object, rea
 
 
 def test_turns_in_rows_without_an_order_a_role_or_a_name() -> None:
-    rows = [
-        "a,user,x,1", "a,assistant,y,", "b,user,x,1", "b,user,y,1", "c,user,x,first", "d,,x,1", ",user,x,1",
-        "e,user,x,2024-03-01T10:00", "e,assistant,y,2024-03-01T10:00", "f,user,x,2", "f,user,y,nan", "g,user,z,3",
-    ]  # fmt: skip
-    content = ("id,role,text,n\n" + "\n".join(rows)).encode()
-    assert {name: row.detail for name, row in refused(content, ORDERED).items()} == {
-        "a": "row 2 has no place in the order",
-        "b": "rows 3 and 4 have the same place in the order",
-        "c": "row 5 has a place in the order that is no number and no time",
-        "d": "row 6 has no role",
-        "": "row 7 says of no conversation that it is a turn of it",
-        "f": "row 11 has a place in the order that is no number and no time",
-    }
+    turns = TABLES["turns"]
+    content = "\n".join(("id,role,text,n", *turns["rows"])).encode()
+    assert {name: row.detail for name, row in refused(content, ORDERED).items()} == turns["refused"]
     table = read_table(content, mapping=ORDERED)
     assert [case.external_id for case in cases(table)] == ["e", "g"]
     assert [row.row for row in table.rows()] == list(range(1, table.profile.rows + 1))

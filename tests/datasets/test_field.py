@@ -34,6 +34,7 @@ from screening.text.flags import REFUSES_SAFE, STATED, Flag
 from tests.datasets.reading import RISK, lines, parquet, read, saved, talk
 from tests.fixtures import tables
 
+TABLES = tables(__file__)
 FIELD = Path(__file__).parent.parent / "fixtures" / "field"
 SPEAKERS = (("Reed", Role.USER), ("Moss", Role.ASSISTANT))
 TURNS = talk("messages", Shape.MESSAGES)
@@ -42,7 +43,7 @@ JOINED = ColumnMapping(text="text", id="id", lists=True)
 R, S, U = Reason, Label.SAFE, Label.UNSAFE
 
 
-@pytest.mark.parametrize(("columns", "expected"), tables(__file__)["columns"])
+@pytest.mark.parametrize(("columns", "expected"), TABLES["columns"])
 def test_columns_met_in_the_wild(columns: list[str], expected: dict[str, str]) -> None:
     assert propose_mapping(columns) == (ColumnMapping(**expected) if expected else None)
 
@@ -322,15 +323,7 @@ def test_names_of_columns_are_known_in_every_spelling_and_of_several_questions_t
         read_table(json.dumps([{"id": 1, "fields": {"text": "soup"}, "responses": [answers]}]).encode())
 
 
-@pytest.mark.parametrize(
-    ("name", "cell"),
-    [
-        ("note", "He says that he cannot go on"),
-        ("translation", "Not today."),
-        ("tags", "want to die"),
-        ("text_2", "and then we walked home together"),
-    ],
-)
+@pytest.mark.parametrize(("name", "cell"), TABLES["unread"])
 def test_a_column_of_sentences_that_nobody_reads_is_asked_about(name: str, cell: str) -> None:
     content = f'id,text,{name}\n1,soup,"{cell}"\n2,rain,\n'.encode()
     for mapping in (None, ColumnMapping(text="text", id="id")):

@@ -18,6 +18,7 @@ from screening.datasets.sources import FileRefused
 from screening.evaluation.public_datasets import LabelOf, Screened, load_aegis, load_swmh
 from screening.labels import Label
 from screening.text.received import text_sha256
+from tests.fixtures import tables
 
 SELF_HARM = "Suicide and Self Harm"
 
@@ -51,16 +52,7 @@ def subset(**options):
 
 def test_what_is_left_of_aegis_at_each_step():
     found = subset()
-    assert dict(found.steps) == {
-        "rows in all files": 11,
-        "category suicide or self harm": 8,
-        "prompt not redacted": 7,
-        "with a response label": 5,
-        "first row of each id": 4,
-        "with a prompt and response to screen": 4,
-        "of them with repaired Unicode": 1,
-        "that agents are asked about": 4,
-    }
+    assert dict(found.steps) == tables(__file__)["steps"]
     rows = {one.external_id: one for one in found.rows}
     assert [item.id for item in found.items] == list(rows) == ["a", "b", "g", "h"]
     assert Counter(one.reference for one in found.rows) == {Label.SAFE: 3, Label.UNSAFE: 1}

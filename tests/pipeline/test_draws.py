@@ -22,6 +22,7 @@ from screening.pipeline.draws import (
     unusable,
 )
 from screening.text.conversation import PlacedTurn, Question, Role, Thread
+from tests.fixtures.replies import WORDS
 
 SAFE, UNSAFE, ESCALATE = LABELS
 USAGE = Usage(input_tokens=400, output_tokens=3, cache_read_tokens=100, cache_write_tokens=20)
@@ -29,10 +30,9 @@ ALONE = {
     "safe": SAFE, " Safe.\n": SAFE, "‘safe’": SAFE, "**UNSAFE**": UNSAFE, '"unsafe"': UNSAFE, "`escalate`": ESCALATE,
 }  # fmt: skip
 NO_LABEL = [
-    "not safe", "un safe", "safe unsafe", "safe, safe", "label: safe", '{"label": "safe"}', "safely", "safe1",
-    "The text is safe", "safe\nunsafe", "sаfe", "ok", "seguro", "escalated", "s a f e", "safe-ish",
-    "¬safe", "❌ safe", "!safe", "safe?", "≠ safe", "🚫safe", "\x00safe", "safe!", "safe,", "(safe)", "~safe",
-    "-safe", "\u200bsafe", "ſafe", "safe\ufe0f", "_safe_", "#safe", "safe;", "[safe]", "1. safe",
+    *(word for word in WORDS if word.strip()),
+    "un safe", "safe, safe", "safe1", "The text is safe", "escalated", "safe!", "safe,", "~safe", "safe\ufe0f",
+    "_safe_", "#safe", "[safe]", "1. safe",
 ]  # fmt: skip
 ENDED_BADLY = {
     "refusal": Answer.REFUSAL,

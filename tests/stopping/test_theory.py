@@ -48,6 +48,7 @@ from screening.stopping.theory import (
     scheduled_delta,
     simulate_regret,
 )
+from tests.fixtures import tables
 
 
 def test_the_information_bound_and_that_nothing_drawn_tells_nothing_and_what_cannot_be_is_refused():
@@ -265,15 +266,7 @@ def test_a_cut_patch_is_the_same_polynomial_and_its_largest_value_is_found():
 
 
 def test_a_certificate_that_does_not_hold_is_refused():
-    for change in (
-        {"level": 0.0999},
-        {"budget": 101, "worst": 0.02},
-        {"pairs": {"safe|unsafe": 0.0001}},
-        {"any_wrong": 0.04},
-        {"worst_safe": 0.0009},
-        {"worst_safe": 0.0},
-        {"worst": 0.049},
-    ):
+    for change in tables(__file__)["untrue"]:
         with pytest.raises(ValidationError, match="does not hold"):
             CertifiedMixture(budget=40, certificate=RECORD | change)
     assert CertifiedMixture(budget=40, certificate=RECORD | {"budget": 40}).certificate.budget == 40, "one that does"

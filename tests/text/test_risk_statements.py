@@ -125,15 +125,9 @@ def test_of_texts_that_it_was_measured_on_as_many_are_found_as_documented(number
 
 def test_an_imminent_statement_stands_with_a_time_or_means():
     far = "I want to die. " + "The weather was grey and the bus was late again. " * 5 + "See you tonight."
-    for text, imminent in {
-        "I want to die and I have the pills ready tonight": True,
-        "I'm going to kill myself. It will be tomorrow.": True,
-        "Quiero matarme esta noche": True,
-        "I want to die": False,
-        "See you tonight, I bought rope for the swing": False,
-        far: False,
-    }.items():
-        assert (Flag.STATED_IMMINENT in risk_flags(text)) is imminent, text
+    imminent = STATEMENTS["imminent"]
+    assert [text for text in imminent["yes"] if Flag.STATED_IMMINENT not in risk_flags(text)] == []
+    assert [text for text in imminent["no"] if Flag.STATED_IMMINENT in risk_flags(text)] == []
     assert risk_flags(far) == {Flag.STATED_RISK}
 
 

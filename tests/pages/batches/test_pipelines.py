@@ -27,9 +27,9 @@ from storage.research.comparisons import Pair, Side, begin_comparison, end_compa
 from storage.schema import pipeline_versions
 from tests.commands.conftest import stub  # noqa: F401 - a fixture, also below
 from tests.databases import write
+from tests.evaluation.test_replay import Streak
 from tests.jobs.running import screened
 from tests.pages.conftest import Opener, html_on, restart
-from tests.stopping.test_new_rule import Streak
 from tests.storage.people import NOW
 from tests.stub_server.plan import StubPlan
 
