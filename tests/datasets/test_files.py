@@ -65,24 +65,15 @@ def test_a_refusal_names_columns_and_quotes_no_message() -> None:
     assert refused.value.columns == ("1", "I am going to end it tonight", "no")
 
 
-FORMATS = {
-    FileFormat.JSON_ARRAY: ('[{"id": "007", "text": "a"}]', '\ufeff[\n {"id": "007", "text": "a"}\n]\n'),
-    FileFormat.JSON_LINES: ('{"id": "007", "text": "a"}\n',),
-    FileFormat.JSON_OBJECT: (
-        '{"data": [{"id": "007", "text": "a"}]}', '{\n"rows": [\n{"id": "007", "text": "a"}], "of": 1}',
-        '{\n"id": "007",\n"text": "a"}',
-    ),
-    FileFormat.DELIMITED: (
-        "id,text\n007,a\n", "id\ttext\r\n007\ta\r\n", "id|text\n007|a\n", "sep=;\nid;text\n007;a\n", "id,text\r007,a\r",
-        *("id\ttext\n007\ta\n".encode(name) for name in ("utf-16", "utf-16-be", "utf-32")),
-    ),
-    FileFormat.WORKBOOK: (workbook(("id", "text"), ("007", "a")),),
-}  # fmt: skip
+FORMATS: list[tuple[FileFormat, bytes]] = [
+    *((FileFormat(kind), one.encode()) for kind, several in TABLES["formats"].items() for one in several),
+    *((FileFormat.DELIMITED, "id\ttext\n007\ta\n".encode(name)) for name in ("utf-16", "utf-16-be", "utf-32")),
+    (FileFormat.WORKBOOK, workbook(("id", "text"), ("007", "a"))),
+]
 
 
-@pytest.mark.parametrize(("kind", "content"), [(kind, one) for kind, several in FORMATS.items() for one in several])
-def test_the_format_is_told_by_content(kind: FileFormat, content: bytes | str) -> None:
-    content = content.encode() if isinstance(content, str) else content
+@pytest.mark.parametrize(("kind", "content"), FORMATS)
+def test_the_format_is_told_by_content(kind: FileFormat, content: bytes) -> None:
     assert read_table(content, "../../etc/passwd.pdf").layout.format is kind
     assert read(content) == [("007", "a")]
 
