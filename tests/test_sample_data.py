@@ -35,13 +35,8 @@ def test_the_sample_is_what_its_readme_describes_and_names_no_means() -> None:
 
 def test_a_committed_safe_is_only_ever_wrong_by_a_planted_label() -> None:
     texts, replies = [row["text"] for row in SAMPLE], [row["reply"] or None for row in SAMPLE]
-    results = dict(
-        zip(
-            (row["id"] for row in SAMPLE),
-            screen_texts(texts, replies=replies, pipeline="recommended").outcome,
-            strict=True,
-        )
-    )
+    ended = screen_texts(texts, replies=replies, pipeline="recommended").outcome
+    results = dict(zip((row["id"] for row in SAMPLE), ended, strict=True))
     planted_unsafe = {row["id"] for row in PLANTED if row["right_label"] == "safe"}
     missed = {row["id"] for row in SAMPLE if row["label"] == "unsafe" and results[row["id"]] == "safe"}
     assert missed and missed <= planted_unsafe

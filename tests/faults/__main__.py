@@ -85,18 +85,13 @@ async def held_injections() -> Mapping[str, bool]:
         Probe(id=f"{attack.id} beside risk", kind="mixed", text=f"{RISK} {attack.text}", reply=attack.reply)
         for attack in attacks
     ]
+    probes = [*attacks, *beside]
     async with StubServer(StubPlan(weights={"safe.": 1.0})) as stub:
         settings = ModelSettings(base_url=stub.url, api_key="k", requests_per_minute=None)
         async with HttpModel(settings, load_prompts()) as sampler:
-            results = await asyncio.gather(
-                *(
-                    screen(probe.shown, guard_for(probe.flags), preset("recommended"), sampler)
-                    for probe in [*attacks, *beside]
-                )
-            )
-    return {
-        probe.id: result.outcome is not Outcome.SAFE for probe, result in zip([*attacks, *beside], results, strict=True)
-    }
+            asked = (screen(one.shown, guard_for(one.flags), preset("recommended"), sampler) for one in probes)
+            results = await asyncio.gather(*asked)
+    return {one.id: result.outcome is not Outcome.SAFE for one, result in zip(probes, results, strict=True)}
 
 
 async def run() -> int:

@@ -92,11 +92,8 @@ def _row(row: Row) -> str:
     """The row with its text; what does not fit a line, and what else is kept of it, as a digest."""
     if isinstance(row, RejectedRow):
         return f"{row.row} {row.reason} {_digest([row.line, row.external_id, row.detail, row.original_json])}"
-    turns = (
-        [(turn.role, turn.start, turn.end, turn.judged, turn.at, turn.id) for turn in row.thread.turns]
-        if (row.thread)
-        else []
-    )
+    thread = row.thread.turns if row.thread else ()
+    turns = [(turn.role, turn.start, turn.end, turn.judged, turn.at, turn.id) for turn in thread]
     kept = [row.text.stored, row.text.model_text, original_text(row.text), sorted(row.text.flags), turns]
     beside = [row.reply and row.reply.stored, row.reference_value, row.group, row.where, row.not_screened]
     text = row.text.stored if len(row.text.stored) <= 60 else f"{row.text.stored[:60]}…"

@@ -18,7 +18,7 @@ from screening.datasets.rows import NewCase
 from screening.labels import Label
 from screening.pipeline.config import preset
 from screening.pipeline.draws import Draw, DrawRequest, DrawSource, Usage
-from screening.review.actors import LOCAL_USER
+from screening.review.actors import LOCAL_USER, Acting
 from screening.settings import Settings
 from screening.text.received import receive
 from storage.batches.batches import NewBatch, create_batch
@@ -36,8 +36,9 @@ def agents(latency_s: float = 0.0) -> Agents:
     return Agents(Settings(_env_file=None, sampler="simulated", simulated_latency_s=latency_s))
 
 
-def settings_of(url: str, **more: object) -> Settings:
-    return Settings(_env_file=None, sampler="anthropic", anthropic_base_url=url, anthropic_api_key="k", **more)  # type: ignore[arg-type]
+def settings_of(url: str, **more: Any) -> Settings:
+    usual = {"sampler": "anthropic", "anthropic_api_key": "k", "requests_per_minute": 100_000}
+    return Settings(_env_file=None, anthropic_base_url=url, **usual | more)
 
 
 class Watched(Agents):
@@ -127,6 +128,10 @@ def began_under(db: Database, batch_id: str, **changes: Any) -> None:
         row = {"version": "other", "body": body | changes, "created_at": datetime.now(UTC)}
         conn.execute(configurations.insert(), row)
         conn.execute(batches.update().where(batches.c.id == batch_id).values(configuration="other"))
+
+
+def me() -> Acting:
+    return LOCAL_USER.at(system_clock())
 
 
 def job_of(db: Database, made_of: Agents, health: ModelHealth | None = None) -> ScreeningJob:

@@ -12,7 +12,7 @@ from jobs.process import LASTS, system_clock
 from jobs.screening_job import AT_ONCE, DUTY, ComparisonRunner, ScreeningJob
 from screening.pipeline.config import Preset, preset
 from screening.pipeline.draws import SamplerError
-from screening.review.actors import LOCAL_USER, Acting
+from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.settings import Settings
 from storage.batches.batch_state import Caps
@@ -33,7 +33,7 @@ from storage.review.worklist import request_second_looks
 from storage.schema import comparison_outcomes, metadata, node_runs
 from storage.site.audit_check import verify
 from storage.site.health import take
-from tests.jobs.running import Watched, screened, settings_of, until
+from tests.jobs.running import Watched, me, screened, settings_of, until
 from tests.jobs.test_overnight import Stub
 from tests.storage.people import ANN, SENIOR
 from tests.stub_server import Fault, StubPlan
@@ -45,10 +45,6 @@ SIMULATED = Settings(_env_file=None, sampler="simulated")
 def _everything_else(db: Database) -> dict[str, list]:
     names = [table for table in metadata.sorted_tables if table.name not in OURS]
     return {table.name: sorted(map(repr, db.rows(select(table)))) for table in names}
-
-
-def _by() -> Acting:
-    return LOCAL_USER.at(system_clock())
 
 
 def _comparing(db: Database, agents: Agents | None = None, worker: str = "one") -> ComparisonRunner:
@@ -67,7 +63,7 @@ def _begin(
 ) -> str:
     version = save_configuration(db, configuration(settings, Agents(settings), preset(rule)), system_clock())
     return begin_comparison(
-        db, _by(), batch_id, configuration=version, name="paper", most_cases=most, caps=caps or Caps()
+        db, me(), batch_id, configuration=version, name="paper", most_cases=most, caps=caps or Caps()
     )
 
 
@@ -100,7 +96,7 @@ async def test_a_shadow_run_changes_nothing_but_its_own_tables(db: Database) -> 
     shown = {pair.case_id for pair in paired_outcomes(db, SENIOR, comparison) if not pair.hidden}
     assert len(shown) == 15  # those labeled unsafe are in review
     sent = min(shown)
-    request_second_looks(db, _by(), [sent])
+    request_second_looks(db, me(), [sent])
     left = paired_outcomes(db, SENIOR, comparison)
     assert {pair.case_id for pair in left if not pair.hidden} == shown - {sent} and len(left) == 20
 
@@ -125,10 +121,10 @@ async def test_what_was_erased_is_not_asked_of_a_second_pipeline(db: Database) -
     _begin(db, await screened(db, 12))
     comparing = _comparing(db)
     assert await comparing.round() == 4
-    (done, *_), left = db.values(select(comparison_outcomes.c.case_id)), next_due(db, _by(), 1)
+    (done, *_), left = db.values(select(comparison_outcomes.c.case_id)), next_due(db, me(), 1)
     assert left is not None
     for case_id in (done, left[3][0].case_id):
-        erase(db, _by(), Selection(by=By.CASE, value=case_id), "asked for by the author")
+        erase(db, me(), Selection(by=By.CASE, value=case_id), "asked for by the author")
     await _rounds(comparing)
     assert (_only(db).done, _only(db).of, _only(db).running) == (11, 11, False)
 
@@ -137,10 +133,10 @@ async def test_what_was_stopped_goes_on_when_it_is_begun_again_and_pays_for_furt
     batch_id = await screened(db, 12)
     first, comparing = _begin(db, batch_id, most=6), _comparing(db)
     assert await comparing.round() == 4
-    end_comparison(db, _by(), first, "stopped")
+    end_comparison(db, me(), first, "stopped")
     assert await comparing.round() == 0 and not _only(db).running
     assert _begin(db, batch_id, most=6) == first and _only(db).running
-    assert not resume_comparison(db, _by(), first), "it goes on already"
+    assert not resume_comparison(db, me(), first), "it goes on already"
     assert await _rounds(comparing) == 2
     assert _begin(db, batch_id, most=8) == first and await _rounds(comparing) == 2
     assert _begin(db, batch_id, most=8) != first, "it has all its cases: this is another one"
@@ -156,10 +152,10 @@ async def test_a_cap_ends_it_within_a_few_draw_batches_and_what_was_paid_counts(
     found = _only(db)
     assert found.ended_why == "max_calls" and found.done < 20 and not found.may_go_on
     assert 300 <= _counted(db) <= 300 + AT_ONCE * 72
-    (today,) = daily_costs(db, _by()).values()
+    (today,) = daily_costs(db, me()).values()
     deciding = db.value(select(func.sum(node_runs.c.calls)))
     assert today.calls == deciding + found.totals.calls > deciding and comparison == found.id
-    assert not resume_comparison(db, _by(), comparison)
+    assert not resume_comparison(db, me(), comparison)
     assert _begin(db, batch_id) != comparison
 
 
@@ -173,7 +169,7 @@ async def test_what_a_refused_key_ended_goes_on_with_the_cases_that_are_left(db:
     assert await _comparing(db, _away(refused)).round() == 0
     ended = _only(db)
     assert (ended.ended_why, ended.may_go_on, ended.running) == ("authentication", True, False)
-    assert [resume_comparison(db, _by(), comparison) for _ in range(2)] == [True, False]
+    assert [resume_comparison(db, me(), comparison) for _ in range(2)] == [True, False]
     assert await _comparing(db).round() == 3
     found = _only(db)
     assert (found.id, found.done, found.ended_why, found.may_go_on) == (comparison, 3, None, False)
@@ -197,7 +193,7 @@ def _counted(db: Database) -> int:
 
 async def test_a_shutdown_counts_what_was_asked_for_until_then(db: Database, stub: Stub) -> None:
     server = stub(StubPlan(weights={"safe": 0.5, "unsafe": 0.5}, latency_s=0.05, script=(Fault.MALFORMED, Fault.HTML)))
-    settings = settings_of(server.url, requests_per_minute=100_000)
+    settings = settings_of(server.url)
     _begin(db, await screened(db, 3), settings)
     async with aclosing(Agents(settings)) as agents:
         working = asyncio.create_task(_comparing(db, agents).run())

@@ -56,9 +56,8 @@ def slow(_db: Database, until: str) -> int:
 def test_what_is_computed_beside_is_what_is_computed_here(beside: SideProcess, url: str) -> None:
     db = Database(url)
     (only,) = list_batches(db, LOCAL_USER, 1)
-    assert beside.begin(case_names, url, LOCAL_USER, only.id, (1,)).result() == case_names(
-        db, LOCAL_USER, only.id, (1,)
-    )
+    found = beside.begin(case_names, url, LOCAL_USER, only.id, (1,)).result()
+    assert found == case_names(db, LOCAL_USER, only.id, (1,))
     assert beside.begin(own_process, url).result() not in (os.getpid(), None)
     reviewer = Actor(id="ann", name="Ann", roles=frozenset({Role.REVIEWER}))
     with pytest.raises(NotComputed, match="Forbidden"):

@@ -31,7 +31,6 @@ from screening.evaluation.audit import model_words
 from screening.models.canaries import ALL, UNSAFE, Probed
 from screening.pipeline.config import PipelineConfig, preset
 from screening.pipeline.draws import SamplerError
-from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.settings import Settings
 from storage.audit_log import events
@@ -55,10 +54,6 @@ from tests.storage.people import ADMIN, ANN, NOW
 from tests.stub_server import Fault, StubPlan, StubServer
 
 REASON = "Tried in the lab with the vendor, ticket 12."
-
-
-def settings_of(url: str, **more: object) -> Settings:
-    return running.settings_of(url, requests_per_minute=100_000, **more)
 
 
 def outcomes(db: Database) -> list[str]:
@@ -96,7 +91,7 @@ class Asked:
 async def asked(
     db: Database, plan: StubPlan, rows: int = 1, *, passed: timedelta | None = None, **settings: object
 ) -> AsyncIterator[Asked]:
-    async with StubServer(plan) as stub, aclosing(Agents(settings_of(stub.url, **settings))) as agents:
+    async with StubServer(plan) as stub, aclosing(Agents(running.settings_of(stub.url, **settings))) as agents:
         yield Asked(db, stub, agents, rows, passed)
 
 
@@ -201,7 +196,7 @@ async def test_another_name_has_the_model_tried_again_and_pauses_the_batch_until
         accepted = [accept_model_name(db, ADMIN.at(NOW), "another-1").settings for _ in range(2)]
         assert accepted[0] == accepted[1]
         assert [event.action for event in events(db, ADMIN)].count("model_name_accepted") == 1
-        async with aclosing(Agents(settings_now(db, settings_of(site.stub.url)))) as made_now:
+        async with aclosing(Agents(settings_now(db, running.settings_of(site.stub.url)))) as made_now:
             again = batch(db, 1, made_of=made_now)
             assert "another-1" in made_now.describe(0)["answers_as"]
         (third,) = db.values(select(cases.c.id).where(cases.c.batch_id == again))
@@ -217,7 +212,7 @@ async def test_a_paused_batch_goes_on_with_the_next_case_once_the_model_is_well(
             await until_paused(job, site.batch_id)
             found = progress(db, site.batch_id)
             assert (found.why, found.human_review) == ("no_usable_answer", pauses * FIRST_CASES)
-            resume(db, LOCAL_USER.at(system_clock()), site.batch_id)
+            resume(db, running.me(), site.batch_id)
         site.stub.plan = StubPlan(weights={"safe": 1.0})
         await LocalRunner(job, 1, until_done=True).run()
         found = progress(db, site.batch_id)
@@ -374,14 +369,10 @@ def test_the_record_names_host_and_protocol_and_no_secret(db: Database) -> None:
 # The breaker.
 
 
-class Clock:
+@pytest.fixture
+def now() -> list[float]:
     """A time that the test turns."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+    return [100.0]
 
 
 def _opened(breaker: Breaker) -> None:
@@ -402,9 +393,8 @@ def test_it_opens_after_failures_in_a_row_and_an_answer_closes_it() -> None:
     assert not breaker.open
 
 
-async def test_one_case_tries_and_the_others_wait_for_its_answer() -> None:
-    clock = Clock()
-    breaker, begun, answer = Breaker(clock), list[int](), asyncio.Event()
+async def test_one_case_tries_and_the_others_wait_for_its_answer(now: list[float]) -> None:
+    breaker, begun, answer = Breaker(lambda: now[0]), list[int](), asyncio.Event()
 
     async def case(number: int) -> None:
         async with breaker.turn():
@@ -413,7 +403,7 @@ async def test_one_case_tries_and_the_others_wait_for_its_answer() -> None:
             breaker.record_answer(str(number))
 
     _opened(breaker)
-    clock.now += FIRST_PAUSE_S
+    now[0] += FIRST_PAUSE_S
     cases = [asyncio.create_task(case(number)) for number in range(5)]
     await asyncio.sleep(0.05)
     assert begun == [0]
@@ -422,16 +412,15 @@ async def test_one_case_tries_and_the_others_wait_for_its_answer() -> None:
     assert sorted(begun) == [0, 1, 2, 3, 4]
 
 
-async def test_a_try_that_fails_doubles_the_pause_up_to_its_longest() -> None:
-    clock = Clock()
-    breaker = Breaker(clock)
+async def test_a_try_that_fails_doubles_the_pause_up_to_its_longest(now: list[float]) -> None:
+    breaker = Breaker(lambda: now[0])
     _opened(breaker)
     pauses = []
     for _ in range(9):
-        began = clock.now
+        began = now[0]
         while not await _let_in(breaker):
-            clock.now += 0.5
-        pauses.append(clock.now - began)
+            now[0] += 0.5
+        pauses.append(now[0] - began)
     assert pauses == [1, 2, 4, 8, 16, *[LONGEST_PAUSE_S] * 4]
     assert LONGEST_PUT_OFF.total_seconds() >= LONGEST_PAUSE_S, "a case that was put off so long would be due at once"
 
@@ -445,22 +434,23 @@ async def _let_in(breaker: Breaker) -> bool:
     return True
 
 
-async def test_a_case_is_to_blame_only_when_others_are_answered_and_it_lasts_or_somebody_waits() -> None:
-    clock = Clock()
-    down, alone = Breaker(clock), Breaker(clock)
+async def test_a_case_is_to_blame_only_when_others_are_answered_and_it_lasts_or_one_waits(
+    now: list[float],
+) -> None:
+    down, alone, watched = (Breaker(lambda: now[0]) for _ in range(3))
     for _ in range(10 * MOST_FAILURES):
-        clock.now += LASTS_S
+        now[0] += LASTS_S
         assert down.record_failure("a") is not None, "everybody waits"
     waits = []
     for _ in range(MOST_FAILURES - 1):
-        clock.now += LASTS_S
+        now[0] += LASTS_S
         waits.append(alone.record_failure("a"))
         alone.record_answer("b")
     assert waits == [1, 2, 4, 8, 16, LONGEST_PAUSE_S, LONGEST_PAUSE_S]
     assert alone.record_failure("a") is None
-    watched, terminal = Breaker(clock), Breaker(clock, patience_s=120)
+    terminal = Breaker(lambda: now[0], patience_s=120)
     told = [watched.record_failure("a", watched=True) is None for _ in range(WATCHED_FAILURES)]
     assert told == [*[False] * (WATCHED_FAILURES - 1), True]
     assert terminal.record_failure("a") is not None
-    clock.now += 121
+    now[0] += 121
     assert terminal.record_failure("b") is None

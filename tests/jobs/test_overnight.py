@@ -20,7 +20,7 @@ from screening.pipeline.config import preset
 from screening.pipeline.cost import cost_usd
 from screening.pipeline.draws import Draw, DrawRequest, Usage, encode_draws
 from screening.pipeline.engine import guard_for, screen
-from screening.review.actors import LOCAL_USER, Acting
+from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from storage.batches import batches, overnight
 from storage.batches.batch_state import BatchState, Caps
@@ -35,7 +35,7 @@ from storage.schema.engine import case_errors, message_batches, message_requests
 from storage.schema.intake import cases
 from storage.settings_store import start, stop
 from tests.jobs.processes import NotingStub
-from tests.jobs.running import batch, began_under, settings_of
+from tests.jobs.running import batch, began_under, me, settings_of
 from tests.stub_server import StubPlan, TextRule
 
 PLAN = StubPlan(
@@ -155,7 +155,7 @@ async def test_a_request_that_keeps_failing_leaves_its_case_to_a_person(db: Data
     server, batch_id, own = await done(db, stub(PLAN.model_copy(update={"batch_faults": {"expired": 1.0}})), 3)
     assert batches.batch_state(db, batch_id) is BatchState.NEEDS_RETRY and len(server.batches.all) == MOST_TRIES
     server.plan = PLAN
-    assert batches.retry_failed(db, LOCAL_USER.at(datetime.now(UTC)), batch_id) == 3
+    assert batches.retry_failed(db, me(), batch_id) == 3
     await own.until_over(batch_id)
     assert batches.batch_state(db, batch_id) is BatchState.FINISHED
     await as_live(db, batch_id)
@@ -217,10 +217,6 @@ async def test_a_batch_that_cannot_go_on_is_told_and_the_next_one_goes_on(
     assert batches.batch_state(db, first) is state and _told(db) == {"internal_error"}
 
 
-def _me() -> Acting:
-    return LOCAL_USER.at(datetime.now(UTC))
-
-
 def _ends(db: Database) -> set[tuple[str, str]]:
     return {tuple(row) for row in db.rows(select(screenings.c.outcome, screenings.c.reason))}
 
@@ -232,12 +228,12 @@ async def test_what_is_under_way_at_the_stop_button_is_kept_as_lost_and_decides_
     settings = settings_for(server)
     batch_id, own = labelled_batch(db, settings, 3), work(db, settings)
     await own.round()
-    stop(db, _me())
+    stop(db, me())
     await own.round()
     assert _ends(db) == {("human_review", "stopped")} and server.batches.all[0].cancelled
     await own.until_over(labelled_batch(db, settings, 1))
     assert len(server.batches.all) == 1, "while it is pressed nothing is sent"
-    start(db, _me())
+    start(db, me())
     for _ in range(2):
         await own.round()
     told, answered = batches.progress(db, batch_id), len(server.batches.bodies)
@@ -261,11 +257,11 @@ async def test_a_cap_on_cost_holds_against_all_that_was_bought_before_a_round_is
     server = stub(PLAN)
     settings = settings_for(server)
     unpriced = labelled_batch(db, settings, 2)
-    batches.change_caps(db, _me(), unpriced, Caps(max_cost_usd=100.0))
+    batches.change_caps(db, me(), unpriced, Caps(max_cost_usd=100.0))
     await work(db, settings).until_over(unpriced)
     assert batches.progress(db, unpriced).why == "cost_unknown" and not server.batches.all
     priced = labelled_batch(db, settings, 20)
-    batches.change_caps(db, _me(), priced, Caps(max_cost_usd=cap))
+    batches.change_caps(db, me(), priced, Caps(max_cost_usd=cap))
     await work(db, settings, _Priced(settings)).until_over(priced)
     spent = overnight_progress(db, priced)
     bought = float(cost_usd("claude-sonnet-4-6", spent.usage) or 0) / 2
@@ -281,13 +277,12 @@ async def test_what_a_cancelled_batch_was_answered_by_then_counts_as_lost(db: Da
     settings = settings_for(server)
     batch_id, own = labelled_batch(db, settings, 3), work(db, settings)
     await own.round()
-    batches.cancel(db, _me(), batch_id)
+    batches.cancel(db, me(), batch_id)
     await own.round()
     assert server.batches.all[0].cancelled is not lost and len(overnight.open_message_batches(db, batch_id)) == 1
     server.batches.all[0].ends_at = 0.0
     for _ in range(2):
         await own.round()
     told = batches.progress(db, batch_id)
-    assert (told.state, told.calls, told.lost_calls) == ("cancelled", 15, 15) and not overnight.open_message_batches(
-        db, batch_id
-    )
+    assert (told.state, told.calls, told.lost_calls) == ("cancelled", 15, 15)
+    assert not overnight.open_message_batches(db, batch_id)

@@ -55,6 +55,7 @@ from tests.jobs.running import (
     began_under,
     count,
     job_of,
+    me,
     open_batch_of,
     running,
     unended,
@@ -110,7 +111,7 @@ async def test_a_case_given_to_a_human_keeps_the_calls_and_the_cost_of_its_commi
     expected = cost_usd("claude-sonnet-4-6", made.usage)
     assert commit_run(db, case_id, 0, made, float(expected or 0)) and expected
     if reason == "stopped":
-        settings_store.stop(db, LOCAL_USER.at(system_clock()))
+        settings_store.stop(db, me())
     for _ in range(MOST_STARTS if reason == "repeated_failure" else 0):
         record_start(db, case_id)
     await job_of(db, priced).screen_case(case_id)
@@ -156,7 +157,7 @@ async def test_a_configuration_of_a_later_version_waits_for_a_retry_with_its_err
         assert errors == [("internal_error", "UnreadableConfiguration")] * 3
         assert db.rows(begun) == [("w1", 0)] * 3
         write(db, update(batches).where(batches.c.id == bad).values(configuration=known))
-        retry_failed(db, LOCAL_USER.at(system_clock()), bad)
+        retry_failed(db, me(), bad)
         await until(lambda: progress(db, bad).finished_at is not None)
 
 
@@ -232,16 +233,16 @@ async def test_pause_resume_and_cancel(db: Database) -> None:
     batch_id = batch(db, 60)
     async with running(db, agents(0.1)):
         await until(lambda: count(db, screenings) > 3)
-        pause(db, LOCAL_USER.at(system_clock()), batch_id)
+        pause(db, me(), batch_id)
         await until(lambda: unended(db) == 0)
         held = count(db, node_runs)
         await until(lambda: batch_state(db, batch_id) is BatchState.PAUSED)
         other = batch(db, 4)
         await until(lambda: _done(db, other))
         assert count(db, node_runs) - _count_of(db, other) == held, "a paused batch asks nothing"
-        resume(db, LOCAL_USER.at(system_clock()), batch_id)
+        resume(db, me(), batch_id)
         await until(lambda: count(db, node_runs) - _count_of(db, other) > held + 5)
-        cancel(db, LOCAL_USER.at(system_clock()), batch_id)
+        cancel(db, me(), batch_id)
         await until(lambda: unended(db) == 0)
     assert batch_state(db, batch_id) is BatchState.CANCELLED and progress(db, batch_id).pending > 0
 

@@ -13,14 +13,13 @@ from sqlalchemy import select
 from jobs.process import system_clock
 from jobs.spend_guard import FRESH_S, CaseSpend, Permission, SpendGuard
 from screening.labels import Outcome
-from screening.review.actors import LOCAL_USER
 from storage.batches import batches, counts
 from storage.batches.batch_state import BatchState, Caps
 from storage.batches.batches import change_caps, progress
 from storage.database import Database
 from storage.schema import case_errors, cases, node_runs
 from storage.site import health
-from tests.jobs.running import Watched, batch, job_of, running, unended, until
+from tests.jobs.running import Watched, batch, job_of, me, running, unended, until
 from tests.storage import batch_of
 from tests.storage.recount import recount
 
@@ -56,7 +55,7 @@ async def test_a_cap_is_passed_by_less_than_a_draw_batch_for_all_cases_in_flight
     db: Database, caps: Caps, why: str
 ) -> None:
     batch_id, agents = batch(db, 30), Watched(price=2**-10)
-    change_caps(db, LOCAL_USER.at(system_clock()), batch_id, caps)
+    change_caps(db, me(), batch_id, caps)
     async with running(db, agents):
         await until(lambda: progress(db, batch_id).state is BatchState.CAPPED and unended(db) == 0)
     assert agents.calls < 50 + max(request.count for request in agents.asked) and progress(db, batch_id).why == why
@@ -70,14 +69,14 @@ async def test_a_cap_on_cost_below_the_first_price_stops_at_the_first_draw_batch
 ) -> None:
     """What was lost has no price in the tables: such batches had gone on until a thousand calls were lost."""
     (batch_id, _), agents = _ambiguous(db, 20), Watched(price=price)
-    change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_cost_usd=0.05))
+    change_caps(db, me(), batch_id, Caps(max_cost_usd=0.05))
     async with running(db, agents):
         await until(lambda: progress(db, batch_id).state is BatchState.PAUSED and unended(db) == 0)
         found = progress(db, batch_id)
         assert len(agents.asked) == 1 and (found.why, found.failed, found.at_cap) == (why, 0, True)
         assert found.cost_usd is None, "what was lost is paid for, and unknown is not free"
         _require_accounted(db, batch_id, agents.calls)
-        change_caps(db, LOCAL_USER.at(system_clock()), batch_id, Caps(max_calls=30))
+        change_caps(db, me(), batch_id, Caps(max_calls=30))
         await until(lambda: progress(db, batch_id).state is BatchState.CAPPED)
 
 
@@ -85,7 +84,7 @@ async def test_a_cancelled_batch_breaks_off_a_draw_batch_however_long_it_would_t
     (batch_id, (case_id,)), agents = _ambiguous(db), Watched(lambda _: len(agents.asked) > 1)
     task = asyncio.ensure_future(job_of(db, agents).screen_case(case_id))
     await until(lambda: len(agents.asked) == 2)
-    batches.cancel(db, LOCAL_USER.at(system_clock()), batch_id)
+    batches.cancel(db, me(), batch_id)
     await asyncio.wait_for(task, 60)
     assert agents.broken_off == 1 and unended(db) == 0
     assert (_column(db, case_errors.c.kind), _column(db, case_errors.c.calls)) == (["withdrawn"], [agents.calls])
@@ -97,7 +96,7 @@ async def test_a_paused_batch_ends_the_nodes_that_have_begun_and_begins_none(db:
     (batch_id, (case_id,)), agents = _ambiguous(db), Watched(lambda _: True)
     task = asyncio.ensure_future(job_of(db, agents).screen_case(case_id))
     await until(lambda: len(agents.asked) == 1)
-    batches.pause(db, LOCAL_USER.at(system_clock()), batch_id)
+    batches.pause(db, me(), batch_id)
     await asyncio.sleep(2 * FRESH_S)
     agents.go.set()
     await asyncio.wait_for(task, 60)

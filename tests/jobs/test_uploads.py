@@ -22,10 +22,7 @@ from screening.settings import Settings
 from screening.text.received import receive
 from storage.batches import batches
 from storage.batches.batch_state import BatchState
-from storage.batches.intake import (
-    add_rows,
-    open_files,
-)
+from storage.batches.intake import add_rows, open_files
 from storage.database import Database
 from tests.storage.batch_of import NOW, batch
 

@@ -51,8 +51,7 @@ class Counters:
     """What the stub has seen, to compare with the sampler's own account; of bodies and headers the last 200."""
 
     def __init__(self) -> None:
-        self.requests = self.answers = self.probes = self.retries = self.in_flight = self.max_in_flight = 0
-        self.faults: Counter[str] = Counter()
+        self.requests = self.answers = self.retries = self.in_flight = self.max_in_flight = 0
         self.answer_by_nonce: dict[str, str] = {}
         self.arrivals: list[float] = []
         self.bodies: deque[dict[str, Any]] = deque(maxlen=200)
@@ -81,13 +80,13 @@ class Counters:
 class StubServer:
     """A stub on loopback: ``async with StubServer(plan) as stub`` and then `url`. Port 0 takes a free one."""
 
-    def __init__(self, plan: StubPlan | None = None, *, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(self, plan: StubPlan | None = None, *, port: int = 0) -> None:
         self.plan = plan or StubPlan()
         self.counters = Counters()
         self._asked: Counter[tuple[str, str]] = Counter()
         self._rng = random.Random(self.plan.seed)
         self._name = secrets.token_hex(4)  # two stubs never give the same id
-        self._host, self._port = host, port
+        self._port = port
         self._runner: web.AppRunner
         self._listening: socket.socket
         self.batches = StubBatches(lambda: self.plan, self.answer)
@@ -99,7 +98,7 @@ class StubServer:
         self.batches.add_to(app)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        self._listening = socket.create_server((self._host, self._port), backlog=128)
+        self._listening = socket.create_server(("127.0.0.1", self._port), backlog=128)
         await web.SockSite(self._runner, self._listening).start()
         self._port = self._listening.getsockname()[1]
         return self
@@ -112,13 +111,12 @@ class StubServer:
 
     @property
     def url(self) -> str:
-        return f"http://{self._host}:{self._port}"
+        return f"http://127.0.0.1:{self._port}"
 
     async def _messages(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         asked = read_asked(body)
         if not self.plan.fails_probes and ScreenedText(text=asked.text, reply=asked.reply) in ALL.values():
-            self.counters.probes += 1
             shares = {asked.code_words.get("unsafe", "unsafe"): 1.0}
             return self._refusal(request, body) or self._said(request, body, shares, next(iter(shares)), None)
         number = self.counters.arrived(body, request.headers)
@@ -167,8 +165,6 @@ class StubServer:
         if self.plan.raw is not None:
             return _raw(self.plan.raw, self._fresh_id())
         fault = self._fault(number)
-        if fault is not None:
-            self.counters.faults[fault] += 1
         if fault is not None and fault not in ANSWERED_FAULTS:
             return await self._broken(request, fault)
         asked = read_asked(body)
