@@ -6,7 +6,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -14,7 +14,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
-from sqlalchemy import Executable
+from sqlalchemy import Engine, Executable, event
 
 from storage.database import Database
 
@@ -35,10 +35,14 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if TEMPLATE in os.environ:
         return Path(os.environ[TEMPLATE])
     path = tmp_path_factory.mktemp("template") / "empty.db"
-    database = Database(f"sqlite:///{path}")
-    database.prepare()
-    database.close()
+    prepare(f"sqlite:///{path}")
     return path
+
+
+def prepare(url: str) -> None:
+    """Make the tables."""
+    with closing(Database(url)) as database:
+        database.prepare()
 
 
 @pytest.fixture(scope="session")
@@ -60,9 +64,7 @@ def postgresql_server() -> Iterator[str]:
             admin.execute("ALTER SYSTEM SET max_wal_size = '128MB'")
             admin.execute("SELECT pg_reload_conf()")
             admin.execute("CREATE DATABASE template")
-        database = Database(url)
-        database.prepare()
-        database.close()
+        prepare(url)
         yield server.get_uri(database="postgres")
     finally:
         server.cleanup()
@@ -142,9 +144,8 @@ def database_url(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def db(database_url: str) -> Iterator[Database]:
     """An open database, of the kind that `database_url` is."""
-    database = Database(database_url)
-    yield database
-    database.close()
+    with closing(Database(database_url)) as database:
+        yield database
 
 
 @contextmanager
@@ -161,9 +162,8 @@ def put_away(server: str, name: str) -> Iterator[None]:
 @pytest.fixture
 def postgresql_db(postgresql_url: str) -> Iterator[Database]:
     """An open PostgreSQL of this test's own."""
-    database = Database(postgresql_url)
-    yield database
-    database.close()
+    with closing(Database(postgresql_url)) as database:
+        yield database
 
 
 def write(
@@ -172,3 +172,28 @@ def write(
     """Carry out one statement, in a transaction of its own."""
     with db.write() as conn:
         conn.execute(statement, rows)
+
+
+@contextmanager
+def statements() -> Iterator[list[tuple[str, Any]]]:
+    """What is sent to a database meanwhile, each with its values."""
+    sent: list[tuple[str, Any]] = []
+
+    def note(_conn: Any, _cursor: Any, statement: str, values: Any, _context: Any, _many: bool) -> None:
+        sent.append((statement, values))
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+
+def plan(db: Database, statement: str, values: Any) -> str:
+    """How the database finds it; a table of a few rows would be read whole, unless it is kept from that."""
+    with db.read() as conn:
+        if db.kind == "postgresql":
+            conn.exec_driver_sql("SET LOCAL enable_seqscan = off")
+            conn.exec_driver_sql("SET LOCAL enable_bitmapscan = off")
+        explain = "EXPLAIN" if db.kind == "postgresql" else "EXPLAIN QUERY PLAN"
+        return "\n".join(str(row[-1]) for row in conn.exec_driver_sql(f"{explain} {statement}", values))

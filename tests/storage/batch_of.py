@@ -20,6 +20,7 @@ from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.intake import add_rows, close_intake
 from storage.batches.screenings import EndedRun
+from storage.batches.single_texts import submit
 from storage.database import Database
 from storage.schema import cases
 
@@ -59,6 +60,13 @@ def batch(
     if closed:
         close_intake(db, LOCAL_USER.at(NOW), batch_id)
     return batch_id
+
+
+def hand_in(db: Database, submission: str | None, text: str = "Some words to screen.") -> str:
+    """The case of a text that the local user hands in by itself."""
+    version = save_configuration(db, CONFIGURATION, NOW)
+    new = NewBatch(name="one", configuration_version=version, seed=1, kind="interactive", submission=submission)
+    return submit(db, LOCAL_USER.at(NOW), NewCase(row=1, external_id="text", text=receive(text)), new)
 
 
 def ids_of(db: Database, batch_id: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Table, insert, select, update
 
 from screening.review.actors import SYSTEM, Actor
-from screening.review.review_form import ReviewForm, ReviewLabel
+from screening.review.review_form import Disposition, ReviewForm, ReviewLabel
 from screening.review.triage import TARGETS, Priority, second_review_coin
 from storage.audit_log import DIGESTED, append, subject_of
 from storage.batches.counts import Kind, add
@@ -157,16 +157,17 @@ def read(
 
 
 def play(db: Database, case_id: str, script: str) -> Next:
-    """What a script does: "ann asks unsafe, bo safe 5" are reviews, "ann revises safe" and "ann sees" what follows
-    them, "sue decides unsafe" and "sue amends safe" a senior's word. Each step is a minute after the one before it.
-    Returns what is next after the last review or revision.
+    """What a script does: "ann asks unsafe monitor, bo safe 5" are reviews, "ann revises safe" and "ann sees"
+    what follows them, "sue decides unsafe" and "sue amends safe" a senior's word. Each step is a minute after the one
+    before it. Returns what is next after the last review or revision.
     """
     following = Next.CLOSED
     for number, step in enumerate(script.split(", "), start=1):
         name, *words = step.split()
         at, by = later(number), PEOPLE[name].at(later(number))
         label = next((one for one in words if one in tuple(ReviewLabel)), "unsafe")
-        filled = form(label, int(words[-1]) if words[-1].isdigit() else 4)
+        asked = next((one for one in words if one in tuple(Disposition)), "none")
+        filled = form(label, int(words[-1]) if words[-1].isdigit() else 4, disposition=asked)
         if "sees" in words:
             reveal_evidence(db, by, case_id)
         elif "revises" in words:

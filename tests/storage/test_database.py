@@ -22,7 +22,7 @@ from storage.batches.batches import pause, resume, retry_failed
 from storage.batches.pending import record_error
 from storage.database import MIGRATIONS, NEW_WORK, NEWEST_REVISION, Changes, Database, insert_once, is_lost_connection
 from storage.schema import metadata, settings_versions
-from tests.databases import write
+from tests.databases import prepare, write
 from tests.processes import processes
 from tests.storage.batch_of import LATER, NOW, batch, waiting
 
@@ -189,19 +189,13 @@ def test_a_migrated_database_has_the_tables_and_indexes_of_the_schema(db: Databa
             assert migrated == partial, table.name
 
 
-def _prepare(url: str) -> None:
-    database = Database(url)
-    database.prepare()
-    database.close()
-
-
 @pytest.mark.slow
 def test_processes_that_start_at_once_prepare_one_file_that_outlives_a_power_cut_and_is_nobody_elses(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "new" / "fresh.db"
     with processes(2) as pool:
-        list(pool.map(_prepare, [f"sqlite:///{path}"] * 4))
+        list(pool.map(prepare, [f"sqlite:///{path}"] * 4))
     database = Database(f"sqlite:///{path}")
     with database.read() as conn:
         assert set(metadata.tables) < set(inspect(conn).get_table_names())

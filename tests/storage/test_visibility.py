@@ -44,12 +44,12 @@ from storage.review.worklist import request_second_looks
 from storage.schema import batches, case_tags, cases, unblindings
 from storage.settings_store import SiteSettings, change
 from storage.visibility import NotYetRated, Unread, choose_hiding, hides_in_review, reveal, see_reviews
+from tests.databases import plan, statements
 from tests.storage.batch_of import LATER, batch, decide, ids_of, waiting
 from tests.storage.batch_of import NOW as BEGUN
 from tests.storage.inbox_cases import batch_of, blind, entry, fill, form, play, put, read, rows, site, take
 from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, MINUTE, NOW, PEOPLE, RESEARCHER, SENIOR, later, person
 from tests.storage.recount import adjudicated_labels
-from tests.storage.statements import plan, statements
 
 ALL_ROLES, BOTH = person("eve", *Role), person("eve", Role.REVIEWER, Role.RESEARCHER)
 S, U, H = Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW
@@ -57,6 +57,7 @@ ROWS = (  # group, reference, and how it ended where nobody reads it any more
     ("a", Label.SAFE, S), ("a", Label.UNSAFE, S), ("a", Label.UNSAFE, H), ("b", Label.SAFE, U), ("b", None, S),
     ("a", Label.SAFE, None), ("b", Label.UNSAFE, None), ("b", Label.UNSAFE, None), (None, None, None),
 )  # fmt: skip
+TABLES = tomllib.loads((Path(__file__).parent / "visibility.toml").read_text(encoding="utf-8"))
 OPEN = sum(ended is None for *_, ended in ROWS)
 WORLDS = [(S,) * OPEN, (U,) * OPEN, (H, U, H, S)]
 
@@ -116,14 +117,8 @@ def _listed(db: Database, batch_id: str) -> dict[str, Any]:
         for labels, group in product(("original", "adjudicated"), (None, "a", "b"))
         for reference, outcome in product(("safe", "unsafe"), (*Outcome, "pending"))
     ]
-    lists = [
-        of_all, *cells, *(replace(of_all, outcome=outcome) for outcome in (*map(str, Outcome), "pending", "in review")),
-        *(replace(of_all, sort=sort, descending=down) for sort in ("calls", "cost", "gap") for down in (True, False)),
-        *(replace(of_all, **{name: value}) for name, value in (  # type: ignore[arg-type]
-            ("tag", "lyrics"), ("search", "a"), ("search", "3"), ("node", "worker"), ("reason", "exhausted"),
-            ("gap_at_most", 0.5), ("source", "adjudicated"), ("way", ("worker", Label.SAFE)), ("ids", tuple(order)),
-        )),
-    ]  # fmt: skip
+    lists = [*cells, *(replace(of_all, **one) for one in TABLES["lists"])]
+    lists += [replace(of_all, way=("worker", Label.SAFE)), replace(of_all, ids=tuple(order))]
     for one in lists:
         page = cell_page(db, by, one)
         shown = [replace(case, case_id="", batch_id="") for case in page.cases]
@@ -198,11 +193,10 @@ def _one(db: Database, outcome: Outcome, **options: Any) -> tuple[str, str]:
     return batch_id, case_id
 
 
-TABLE = tomllib.loads((Path(__file__).parent / "visibility.toml").read_text(encoding="utf-8"))["read"]
 READERS = PEOPLE | {LOCAL_USER.id: LOCAL_USER}
 
 
-@pytest.mark.parametrize(("reader", "outcome", "reach", "audit_rate", "waited", "how", "is_blind"), TABLE)
+@pytest.mark.parametrize(("reader", "outcome", "reach", "audit_rate", "waited", "how", "is_blind"), TABLES["read"])
 def test_a_case_is_read_blind_by_whom_no_list_can_have_told_how_it_ended(
     db: Database, reader: str, outcome: str, reach: str, audit_rate: float, waited: bool, how: str, is_blind: bool
 ) -> None:

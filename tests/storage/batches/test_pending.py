@@ -23,10 +23,9 @@ from storage.batches.counts import Totals
 from storage.batches.intake import add_rows
 from storage.database import Database
 from storage.schema import audit_events, call_limits, case_errors, cases
-from tests.databases import write
+from tests.databases import plan, statements, write
 from tests.storage.batch_of import LATER, NOW, batch, record_start, waiting
 from tests.storage.people import ADMIN, SENIOR
-from tests.storage.statements import plan, statements
 
 TEXTS = [f"text number {number}" for number in range(6)]
 ME = LOCAL_USER.at(NOW)
@@ -35,10 +34,6 @@ ME = LOCAL_USER.at(NOW)
 def _batches_of(db: Database, case_ids: list[str]) -> list[str]:
     found = dict(db.rows(select(cases.c.id, cases.c.batch_id)))
     return [found[case_id] for case_id in case_ids]
-
-
-def _first_of(db: Database, batch_id: str) -> str:
-    return db.value(select(cases.c.id).where(cases.c.batch_id == batch_id).limit(1))
 
 
 def test_batches_share_the_work_however_few_are_taken_at_once(db: Database) -> None:

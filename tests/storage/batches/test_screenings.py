@@ -28,7 +28,7 @@ from screening.text.received import receive
 from storage.audit_log import events
 from storage.batches import counts, single_texts
 from storage.batches.batch_state import BatchState, UnknownBatch
-from storage.batches.batches import NewBatch, progress
+from storage.batches.batches import progress
 from storage.batches.configurations import Configurations, save_configuration
 from storage.batches.counts import PENDING, Kind, Totals
 from storage.batches.intake import add_rows, close_intake, last_row, read_rejected, takes_rows
@@ -52,11 +52,22 @@ from storage.schema.engine import case_errors, live_runs, node_runs, screenings
 from storage.schema.intake import batches, cases, pending_cases
 from storage.schema.review import inbox_entries
 from storage.settings_store import SiteSettings, change
-from tests.databases import write
+from tests.databases import statements, write
 from tests.storage import batch_of
-from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit, commit_run, decide, run, screening, waiting
+from tests.storage.batch_of import (
+    CONFIGURATION,
+    LATER,
+    NOW,
+    batch,
+    commit,
+    commit_run,
+    decide,
+    hand_in,
+    run,
+    screening,
+    waiting,
+)
 from tests.storage.people import RESEARCHER, SENIOR
-from tests.storage.statements import statements
 
 PLAIN, HIDDEN = "a plain text of some words", "I am ti\u200bred of it all"
 IMMINENT = "I will kill myself tonight, the pills are ready"
@@ -312,14 +323,6 @@ HOSTILE = [
 ]
 
 
-def _case(row: int, text: str = "a plain text of some words") -> NewCase:
-    return NewCase(row=row, external_id=f"id-{row}", text=receive(text))
-
-
-def _open(db: Database) -> str:
-    return batch(db, closed=False)
-
-
 def test_every_text_comes_back_exactly_and_names_from_outside_cannot_break_the_driver(db: Database) -> None:
     rows = [
         NewCase(row=row, external_id=text[:20], text=receive(text), reply=receive(text[::-1]), group=text[:9])
@@ -328,7 +331,7 @@ def test_every_text_comes_back_exactly_and_names_from_outside_cannot_break_the_d
     refused = RejectedRow(
         row=len(rows) + 1, reason="columns", detail="cell \x00 \ud800", external_id="\udfff", original_json="[]"
     )
-    batch_id = _open(db)
+    batch_id = batch(db, closed=False)
     add_rows(db, batch_id, [*rows, refused], NOW)
     for text, row in zip(HOSTILE, db.rows(select(cases).order_by(cases.c.row)), strict=True):
         kept = [(row.text, row.text_original_json), (row.reply, row.reply_original_json)]
@@ -340,14 +343,14 @@ def test_every_text_comes_back_exactly_and_names_from_outside_cannot_break_the_d
 
 
 def test_rows_out_of_order_are_refused_and_nobody_fills_or_closes_what_is_not_theirs(db: Database) -> None:
-    batch_id = _open(db)
+    batch_id, second = batch(db, closed=False), NewCase(row=2, external_id="b", text=receive(PLAIN))
     with pytest.raises(ValueError, match="row 2 comes after row 2"):
-        add_rows(db, batch_id, [_case(2), _case(2)], NOW)
+        add_rows(db, batch_id, [second, second], NOW)
     assert progress(db, batch_id).rows_in == 0
     with pytest.raises(Forbidden):
         close_intake(db, SENIOR.at(NOW), batch_id)
     with pytest.raises(UnknownBatch):
-        add_rows(db, "0" * 32, [_case(1)], NOW)
+        add_rows(db, "0" * 32, [second], NOW)
     assert not takes_rows(db, "0" * 32) and last_row(db, "0" * 32) == 0
 
 
@@ -416,13 +419,6 @@ def test_the_live_view_shows_the_draws_so_far_to_whoever_submitted_it(db: Databa
     unknown = LabelDistribution(labels=dict.fromkeys(Label, 0.0), unknown=1.0)
     assert commit_run(db, case_id, 0, replace(run("EEEEEE", Label.ESCALATE), distribution=unknown))
     assert single_texts.look(db, LOCAL_USER, case_id).calls == 8
-
-
-def hand_in(db: Database, key: str | None) -> str:
-    version = save_configuration(db, CONFIGURATION, NOW)
-    new = NewBatch(name="one", configuration_version=version, seed=1, kind="interactive", submission=key)
-    case = NewCase(row=1, external_id="text", text=receive("Some words to screen."))
-    return single_texts.submit(db, LOCAL_USER.at(NOW), case, new)
 
 
 def test_a_text_handed_in_twice_under_one_key_is_one_case_also_at_the_same_moment(db: Database) -> None:

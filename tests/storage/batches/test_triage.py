@@ -22,14 +22,12 @@ from screening.text.received import receive
 from storage.audit_log import events
 from storage.batches import entries, single_texts
 from storage.batches.batch_state import BatchState, Caps
-from storage.batches.batches import NewBatch, cancel, change_caps, find_batch, pause, resume, retry_failed
-from storage.batches.configurations import save_configuration
+from storage.batches.batches import cancel, change_caps, find_batch, pause, resume, retry_failed
 from storage.batches.counts import IN_REVIEW, PENDING
 from storage.batches.entries import NO_PROGRESS, NO_WORKER, Standstill, bring_in, files_halted_since, standstills
 from storage.batches.intake import NOT_YET, add_rows, close_intake, resume_intake, stop_intake
 from storage.batches.pending import record_error
 from storage.batches.results import results
-from storage.batches.single_texts import submit
 from storage.clock import new_id
 from storage.database import Database
 from storage.research.cells import control_cases
@@ -46,7 +44,19 @@ from storage.settings_store import SiteSettings, change
 from storage.site.audit_check import verify
 from storage.site.health import beat
 from tests.databases import write
-from tests.storage.batch_of import CONFIGURATION, LATER, NOW, batch, commit_run, decide, ids_of, run, screening, waiting
+from tests.storage.batch_of import (
+    CONFIGURATION,
+    LATER,
+    NOW,
+    batch,
+    commit_run,
+    decide,
+    hand_in,
+    ids_of,
+    run,
+    screening,
+    waiting,
+)
 from tests.storage.inbox_cases import blind, entry, fill, form, read, register, rows, take
 from tests.storage.people import ADMIN, ANN, BO, MINUTE, RESEARCHER, SENIOR
 
@@ -409,12 +419,8 @@ def reviewed_by_two_who_disagree(db: Database) -> None:
 
 
 def handed_in_one_by_one(db: Database) -> None:
-    version = save_configuration(db, CONFIGURATION, NOW)
     for number, text in enumerate(DUE):
-        new = NewBatch(name="one", configuration_version=version, seed=1, kind="interactive", submission=str(number))
-        submit(db, LOCAL_USER.at(NOW), NewCase(row=1, external_id="text", text=receive(text)), new)
-    for case_id in waiting(db):
-        decide(db, case_id, Outcome.HUMAN_REVIEW)
+        decide(db, hand_in(db, str(number), text), Outcome.HUMAN_REVIEW)
 
 
 SETS: dict[str, Callable[..., None]] = {

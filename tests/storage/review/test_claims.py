@@ -29,10 +29,9 @@ from storage.review.inbox import RESERVATION, RESERVATIONS, NoteNeeded, Place, S
 from storage.review.queue import State, counts, queue, reserved_cases
 from storage.review.reviews import load_draft, submit_review
 from storage.site.audit_check import verify
-from tests.databases import write
+from tests.databases import statements, write
 from tests.storage.inbox_cases import entry, fill, form, play, put, register, rows, site, take, vouch
 from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, MINUTE, NOW, PEOPLE, RESEARCHER, SENIOR, person
-from tests.storage.statements import statements
 
 BEFORE = -timedelta(microseconds=1)
 P0, P1, P2, P3 = Priority

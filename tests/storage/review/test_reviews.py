@@ -1,9 +1,12 @@
 """Reviews are stored once, under the lease, and never overwritten; taken back at once nothing of one counts, nothing is
 lost; drafts outlive a lost lease. What they make of a case: another review, by rule, coin or request; agreement; a
 senior's word; amendments. A disposition that asks for something stays on the inbox until somebody closes it.
+
+Nothing the inbox asks of the database grows with the number of cases that wait.
 """
 
 import tomllib
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -11,10 +14,10 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from sqlalchemy import update
+from sqlalchemy import event, insert, select, text, update
 
 from screening.evaluation.metrics import Proportion
-from screening.review.actors import LOCAL_USER, SYSTEM, Actor
+from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
 from screening.review.policy import Forbidden
 from screening.review.review_form import Disposition, ReviewForm, ReviewLabel, contradictions
 from screening.review.triage import TARGETS, Priority, second_review_coin
@@ -22,20 +25,20 @@ from storage import schema
 from storage.audit_log import events
 from storage.clock import new_id
 from storage.database import Database
-from storage.review import adjudication, claims, follow_ups, inbox, reviews
+from storage.review import adjudication, claims, follow_ups, inbox, reports, reviews
 from storage.review.adjudication import Method, Next, ReasonNeeded, StaleVersion, adjudicate, amend, is_party
 from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.erasure import erase_rows
-from storage.review.evidence import reveal_text
+from storage.review.evidence import open_next, reveal_text
 from storage.review.follow_ups import For, How, NoteMissing, NotOpen, open_ones
 from storage.review.inbox import Place, Standing, standing
-from storage.review.queue import State, counts
+from storage.review.queue import Sort, State, counts, queue, reserved_cases
 from storage.review.reports import shift
 from storage.settings_store import SiteSettings, change
 from storage.visibility import Unread
 from tests.databases import write
 from tests.storage.inbox_cases import blind, entry, fill, form, play, put, read, register, rows, site, take
-from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, MINUTE, NOW, PEOPLE, RESEARCHER, SENIOR, later
+from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, MINUTE, NOW, PEOPLE, RESEARCHER, SENIOR, later, person
 
 LATER = NOW + MINUTE
 SECOND = timedelta(seconds=1)
@@ -155,19 +158,14 @@ def test_only_label_and_certainty_are_compulsory_and_contradictions_are_pointed_
             assert len(contradictions(filled)) == number, fields
 
 
-def _read(db: Database, case_id: str, label: str = "unsafe", at: datetime = NOW, certainty: int = 4) -> str:
-    given = new_id(at)
-    reviews.submit_review(db, ANN.at(at), case_id, take(db, ANN, at).token, form(label, certainty), given)
-    return given
-
-
 def test_a_review_taken_back_leaves_its_case_in_the_same_hands_and_the_next_is_the_first_and_blind(
     db: Database,
 ) -> None:
     """Its reviewer alone takes it back, once, with what it led to: a second review asked for by rule, an agreement."""
     register(db, ANN, BO)
     [case_id] = fill(db)
-    given = _read(db, case_id, "insufficient_information")
+    given = "a" * 32
+    read(db, ANN, form("insufficient_information"), "a")
     assert len(rows(db, schema.second_review_requests)) == 1
     with pytest.raises(Forbidden):
         reviews.take_back(db, BO.at(NOW + SECOND), case_id, given)
@@ -203,7 +201,7 @@ def test_it_is_too_late_and_all_stays_as_it_is_once_something_rests_on_it(
     """Or the time is over."""
     register(db, ANN, BO, SENIOR)
     [case_id] = fill(db)
-    given = _read(db, case_id, label, LATER - 2 * SECOND, certainty=certainty)
+    read(db, ANN, form(label, certainty), "a", LATER - 2 * SECOND)
     if happens == "erased":
         _erase(db, case_id, LATER)
     elif happens == "taken":
@@ -213,7 +211,7 @@ def test_it_is_too_late_and_all_stays_as_it_is_once_something_rests_on_it(
     tables = (schema.adjudications, schema.reviews, schema.inbox_entries, schema.undone_reviews, schema.drafts)
     before = [rows(db, table) for table in tables]
     with pytest.raises(reviews.TooLate, match=words):
-        reviews.take_back(db, ANN.at(LATER if happens else LATER + MINUTE), case_id, given)
+        reviews.take_back(db, ANN.at(LATER if happens else LATER + MINUTE), case_id, "a" * 32)
     assert [rows(db, table) for table in tables] == before
 
 
@@ -396,8 +394,7 @@ def test_amendments_are_versions_with_reasons_and_lose_no_race(db: Database, cas
     assert amend(db, SENIOR.at(later(4)), case_id, SAFE, "song lyrics", 2).version == 3, "on one's own, another one"
     told = events(db, ADMIN, action="amended")
     assert [(one.actor, one.subject, one.details["version"]) for one in told] == [("sue", case_id, n) for n in (3, 2)]
-    with db.write() as conn:
-        erase_rows(conn, [case_id], None, NOW)
+    _erase(db, case_id, NOW)
     with pytest.raises(NotAvailable, match="deleted"):
         amend(db, SENIOR.at(later(5)), case_id, SAFE, "why", 3)
 
@@ -434,15 +431,9 @@ SCRIPTS = tomllib.loads((Path(__file__).parent / "follow_ups.toml").read_text(en
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_what_is_asked_for_is_with_whoever_asked_and_has_a_time_of_its_own(db: Database, script: str) -> None:
-    steps = [step.split() for step in script.split(", ")]
-    site(db, *{PEOPLE[name] for name, *_ in steps}, second_review_rate=1.0, follow_up_minutes=(30, 90))
-    (case_id,) = fill(db, [Priority.P0])
-    for number, (name, label, disposition) in enumerate(steps, start=1):
-        by, filled = PEOPLE[name].at(later(number)), form(label, 5, disposition=disposition)
-        if name in [before for before, *_ in steps[: number - 1]]:
-            reviews.revise(db, by, case_id, filled, "thought again", f"{number}" * 32)
-        else:
-            read(db, by.actor, filled, f"{number}", by.now)
+    people = {PEOPLE[step.split()[0]] for step in script.split(", ")}
+    site(db, *people, second_review_rate=1.0, follow_up_minutes=(30, 90))
+    play(db, fill(db, [Priority.P0])[0], script)
     found = sorted((one.due_at, one.disposition, one.who) for one in rows(db, schema.follow_ups))
     assert [f"{what} {who} {(due - NOW) // MINUTE}" for due, what, who in found] == SCRIPTS[script]
 
@@ -578,3 +569,140 @@ def test_a_shift_is_counted_by_priority_with_waits_and_shares(db: Database) -> N
     assert [shift(db, ADMIN, later(-60), end).left[Priority.P0] for end in (later(1), later(10))] == [(4, 1), (3, 3)]
     with pytest.raises(ValueError, match="before it begins"):
         shift(db, ADMIN, NOW, later(-1))
+
+
+FEW, MANY = 800, 6_000
+MOST_ROWS = 1_100
+"""Rows that one step may touch on PostgreSQL, whatever waits: open and late ones counted (8 x 101) and some more."""
+BOTH, DAYS_ON = person("both", Role.REVIEWER, Role.SENIOR), NOW + timedelta(days=2)
+BY = BOTH.at(DAYS_ON)
+P1, P2, P3 = Priority.P1, Priority.P2, Priority.P3
+
+
+def _save(db: Database) -> None:
+    claim = take(db, BOTH, DAYS_ON)
+    reviews.submit_review(db, BY, claim.case_id, claim.token, form(), new_id(DAYS_ON))
+
+
+def _renewed(db: Database) -> None:
+    claim = take(db, BOTH, DAYS_ON)
+    claims.renew(db, BY, claim.case_id, claim.token)
+    reviews.save_draft(db, BY, claim.case_id, {})
+    inbox.release(db, BY, claim.case_id, claim.token, note="flat")
+
+
+STEPS: Mapping[str, Callable[[Database], object]] = {
+    "counts": lambda db: counts(db, BY),
+    "counts of a filter": lambda db: counts(db, BY, [P1]),
+    "list": lambda db: queue(db, BY, limit=8),
+    "list of a filter": lambda db: queue(db, BY, [P2, P3], limit=8),
+    "list by when they came in": lambda db: queue(db, BY, limit=8, sort=Sort.NEWEST),
+    "list of a filter, longest waiting": lambda db: queue(db, BY, [P2], limit=8, sort=Sort.LONGEST),
+    "disagreements": lambda db: adjudication.disagreements(db, BOTH, limit=5),
+    "set aside": lambda db: reserved_cases(db, BY),
+    "mine": lambda db: claims.my_claims(db, BY),
+    "mine, read": lambda db: reviews.my_reviews(db, BOTH, limit=20),
+    "read today": lambda db: reports.count_cases_read(db, BOTH, NOW),
+    "exposure": lambda db: reports.exposure(db, BOTH.at(NOW), NOW),
+    "follow-ups": lambda db: open_ones(db, BY),
+    "claim": lambda db: take(db, BOTH, DAYS_ON),
+    "claim with its text": lambda db: open_next(db, BY),
+    "claim of a filter": lambda db: claims.claim_next(db, BY, priorities=[P2, P3]),
+    "save": _save,
+    "renew, draft, release": _renewed,
+    "release what is set aside": lambda db: inbox.release_set_aside(db, BY),
+    "release all": lambda db: inbox.release_all(db, BY),
+}
+
+
+def _wait(db: Database, first: int, end: int, only: Priority | None = None) -> None:
+    """Cases with these numbers wait, of all priorities or one, a third of them late."""
+    same = {"text": "waits", "text_sha256": "0" * 64, "flags": [], "created_at": NOW}
+    texts, entries = list[dict[str, Any]](), list[dict[str, Any]]()
+    batch = db.value(select(schema.cases.c.batch_id).limit(1))
+    for row in range(first, end):
+        priority, entered = only or Priority(row % 4), NOW + timedelta(seconds=row * 7919 % 80_000)
+        texts.append(same | {"id": f"{row:032d}", "batch_id": batch, "row": row + 100, "external_id": f"post-{row}"})
+        due = {"entered_at": entered, "due_at": entered + TARGETS[priority]}
+        entries.append({"case_id": f"{row:032d}", "priority": priority, "why": "unsettled", **due})
+    with db.write() as conn:
+        conn.execute(insert(schema.cases), texts)
+        conn.execute(insert(schema.inbox_entries), entries)
+        conn.execute(text("ANALYZE"))
+
+
+def _begin(db: Database) -> None:
+    """One case is disputed, and one has been read once."""
+    disputed, again = fill(db, [P2, P3])
+    put(db, disputed, review_round="third")
+    put(db, again, review_round="second")
+
+
+def _instructions(url: str, step: Callable[[Database], object]) -> int:
+    """Instructions of SQLite's virtual machine that a step takes: the same every time."""
+    db, taken = Database(url), [0]
+
+    def on_connect(connection: Any, _record: Any) -> None:
+        connection.set_progress_handler(lambda: taken.__setitem__(0, taken[0] + 1), 1)
+
+    event.listen(db._engine, "connect", on_connect)
+    step(db)
+    db.close()
+    return taken[0]
+
+
+@pytest.mark.parametrize("only", [None, P2], ids=["all_priorities", "one_priority"])
+def test_no_step_grows_with_what_waits_on_sqlite(
+    sqlite_url: str, only: Priority | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The planner goes by what it knows of the columns: where all wait in one priority it may choose otherwise."""
+    monkeypatch.setattr("storage.review.queue.MOST_COUNTED", 100)
+    taken = {}
+    for first, end in ((0, FEW), (FEW, MANY)):
+        db = Database(sqlite_url)
+        if not first:
+            _begin(db)
+        _wait(db, first, end, only)
+        db.close()
+        taken[end] = {name: _instructions(sqlite_url, step) for name, step in STEPS.items()}
+    grown = {name: (few, taken[MANY][name]) for name, few in taken[FEW].items() if taken[MANY][name] > 1.5 * few + 300}
+    assert not grown
+
+
+def _rows_read(db: Database) -> int:
+    """Rows that PostgreSQL has read so far, by index or from a table as it lies. Waits for what sessions report."""
+    db.close()  # a session reports when it ends
+    tables = db.value(text("SELECT coalesce(sum(seq_tup_read), 0) FROM pg_stat_user_tables"))
+    indexes = db.value(text("SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes"))
+    db.close()
+    return int(tables) + int(indexes)
+
+
+@pytest.mark.postgresql
+def test_no_step_reads_what_waits_on_postgresql(postgresql_db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.review.queue.MOST_COUNTED", 100)
+    _begin(postgresql_db)
+    _wait(postgresql_db, 0, MANY)
+    read = {}
+    for name, step in STEPS.items():
+        before = _rows_read(postgresql_db)
+        step(postgresql_db)
+        read[name] = _rows_read(postgresql_db) - before
+    assert not {name: rows for name, rows in read.items() if rows > MOST_ROWS}
+    assert read["claim"] > 0  # the figures are not simply missing
+
+
+def test_cases_of_a_priority_are_counted_as_far_as_a_limit_beyond_what_somebody_has(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.review.queue.MOST_COUNTED", 10)
+    fill(db, [P1] * 20 + [P3] * 3)
+    due = NOW + TARGETS[P1]
+    for number in range(15):
+        take(db, person(f"p{number}"))
+    early, late = (counts(db, BOTH.at(due + timedelta(seconds=off))) for off in (-1, 3_600))
+    assert early.late_by_priority == dict.fromkeys(Priority, 0)
+    assert late.late_by_priority == dict.fromkeys(Priority, 0) | {P1: 11}
+    assert (late.free_by_priority[P1], late.free_by_priority[P3]) == (11, 3)
+    held = counts(db, BOTH.at(NOW))
+    assert (held.held, held.free_by_priority[P1], held.free) == (15, 5, 8), "what is in other hands hides no free case"
