@@ -124,7 +124,7 @@ def recognition(random: Random) -> Iterator[Line]:
 
 
 def _measured_too_low(random: Random, said: np.ndarray, looks: Sequence[int], share: float) -> bool:
-    """One in five of other texts, of which 30% are unsafe, is reviewed twice; 3% of the safe are called unsafe."""
+    """One in five of other texts, of which 30% are unsafe, is reviewed twice; 3% of the safe are labeled unsafe."""
     chances = np.where(random.random(len(said)) < 0.3, share, 0.03)
     first, second = (random.random(len(said)) < chances for _ in range(2))
     chosen = (random.random(len(said)) < 0.2) & (first | second)

@@ -33,7 +33,7 @@ MOST_LOST = 100
 class BatchRequest:
     """What somebody decided before the first call; a cap of None is no cap.
 
-    ``intake`` is what was announced of the file, ``reach`` what becomes of texts that are called unsafe,
+    ``intake`` is what was announced of the file, ``reach`` what becomes of texts that are labeled unsafe,
     ``submission`` the key of the press that begins it; ``overnight`` screens it by message batches;
     ``research_order`` declares that its texts have no living authors.
     """

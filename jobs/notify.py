@@ -196,7 +196,7 @@ class Notifier:
         """
         self._open_files.look(self.db, now)
         outbox.keep_fault(self.db, health.Fault.FILES, now, down=bool(entries.files_halted_since(self.db)))
-        still = entries.standstills(self.db, now, health.LOOK_BACK)
+        still = entries.stalled_batches(self.db, now, health.LOOK_BACK)
         if any(one.cause == entries.NO_PROGRESS for one in still):
             outbox.keep_fault(self.db, health.Fault.MODEL, now, down=True)
 

@@ -24,7 +24,7 @@ def banner(path: str) -> None:
     """The banner that says what keeps texts from being screened, as long as it does."""
 
     def tick() -> None:
-        if lines := shell.standstill_lines(context.database(), context.now()):
+        if lines := shell.stalled_lines(context.database(), context.now()):
             st.error("\n\n".join(map(literal, lines)))
 
     st.fragment(poll_session(tick), run_every=WITH_BANNER[path])()

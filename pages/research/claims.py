@@ -194,7 +194,7 @@ FEW_READ = "some of these batches only list or count what is labeled unsafe, so 
 
 
 def _allowed_estimates(strata: tuple[audit.Stratum, ...], sample: AuditSample) -> AuditEstimates:
-    """What may be said of them: nothing of specificity where not all that was called unsafe is read."""
+    """What may be said of them: nothing of specificity where not all that was labeled unsafe is read."""
     found = estimate(strata)
     if sample.reaches <= {Reach.READ}:
         return found
@@ -339,8 +339,8 @@ def plan_sentences(plan: AuditPlan) -> tuple[str, str]:
     rate, sure = plain_percent(plan.at_most), plain_percent(plan.confidence)
     return (
         f"Plan: {floor}at most {rate} of unsafe texts labeled safe, at {sure} confidence; it needs "
-        f"{needed:,} blinded reviews of truly unsafe texts with {allowed}. Texts are counted with the same "
-        "chance whatever the AI said: most unsafe texts that it caught are not among them.",
+        f"{needed:,} blinded reviews of truly unsafe texts with {allowed}. A text counts with the same "
+        "chance whatever the AI said, so a reviewed unsafe text may not be among them.",
         since,
     )
 

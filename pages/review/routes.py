@@ -61,7 +61,7 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
         "at": local_time(by.now, by.now),
         "words": inbox_words.counts_words(found),
         "empty": inbox_words.waiting_words(found),
-        "still": shell.standstill_lines(db, by.now),
+        "still": shell.stalled_lines(db, by.now),
         "waits": found.open,
         # without those in other hands, reviewed by them, or on hold
         "urgent": sum(found.open_by_priority[priority] - found.kept_by_priority[priority] for priority in URGENT),

@@ -1,4 +1,4 @@
-"""What stands around every page: navigation, notices, the banner of a standstill, faults, the pause button."""
+"""What stands around every page: navigation, notices, the banner of what has stalled, faults, the pause button."""
 
 import logging
 import secrets
@@ -26,7 +26,7 @@ from screening.words import count_of
 from storage import settings_store
 from storage.batches.batch_state import CAP_REACHED, BatchState
 from storage.batches.configurations import UnreadableConfiguration, UnreadablePipeline
-from storage.batches.entries import NO_PROGRESS, NO_WORKER, Standstill, files_halted_since, standstills
+from storage.batches.entries import NO_PROGRESS, NO_WORKER, StalledBatch, files_halted_since, stalled_batches
 from storage.database import Database, Fault, passing_fault
 from storage.settings_store import SiteSettings, current
 
@@ -150,18 +150,20 @@ LOOK_EVERY = timedelta(seconds=3)
 
 
 @singleton
-def standing_still() -> SharedLook[tuple[Sequence[Standstill], SiteSettings, Sequence[datetime]]]:
+def stalled() -> SharedLook[tuple[Sequence[StalledBatch], SiteSettings, Sequence[datetime]]]:
     """What keeps texts from being screened, the site's settings, and since when files are not taken in any further."""
-    return SharedLook(lambda db, now: (standstills(db, now), current(db).settings, files_halted_since(db)), LOOK_EVERY)
+    return SharedLook(
+        lambda db, now: (stalled_batches(db, now), current(db).settings, files_halted_since(db)), LOOK_EVERY
+    )
 
 
-def standstill_lines(db: Database, now: datetime) -> tuple[str, ...]:
+def stalled_lines(db: Database, now: datetime) -> tuple[str, ...]:
     """The banner's paragraphs; empty while all that waits is on its way."""
-    found, site, halted = standing_still().at(db, now)
+    found, site, halted = stalled().at(db, now)
     return (*banner_lines(found, site, now), *file_lines(halted, now))
 
 
-def banner_lines(found: Sequence[Standstill], site: SiteSettings, now: datetime) -> tuple[str, ...]:
+def banner_lines(found: Sequence[StalledBatch], site: SiteSettings, now: datetime) -> tuple[str, ...]:
     """One paragraph a cause, and what becomes of the texts meanwhile."""
     if not found:
         return ()
@@ -185,8 +187,8 @@ def file_lines(halted: Sequence[datetime], now: datetime) -> tuple[str, ...]:
     )
 
 
-def _cause(same: Sequence[Standstill], now: datetime) -> str:
-    """All that stands still for one cause; where not all of it is mended alike, each way with its number of texts."""
+def _cause(same: Sequence[StalledBatch], now: datetime) -> str:
+    """All that has stalled for one cause; where not all of it is mended alike, each way with its number of texts."""
     waiting, since = sum(one.waiting for one in same), min(one.since for one in same)
     what = error_words(same[0].cause)
     texts = count_of(waiting, "text is", "texts are")
@@ -199,7 +201,7 @@ def _cause(same: Sequence[Standstill], now: datetime) -> str:
     return f"▲ {what[0].upper()}{what[1:]}. {texts} not screened, {since_when}. {mend}"
 
 
-def _mend(one: Standstill) -> str:
+def _mend(one: StalledBatch) -> str:
     if one.cause == NO_WORKER:
         return "Whoever runs the server can fix it: start the worker. Nothing needs to be pressed here."
     if one.cause == NO_PROGRESS:

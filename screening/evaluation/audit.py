@@ -181,7 +181,7 @@ def recognized_share(both: Sequence[bool], delta: float = 0.025) -> Recognized:
 
     Two reviewers who recognize the share s of unsafe texts, each for himself, and call no safe text unsafe, agree on
     s/(2-s) of the texts that either calls unsafe: s = 2a/(1+a), the positive agreement (Chapman 1951; Cicchetti and
-    Feinstein 1990). A safe text called unsafe makes it smaller, so that a bound divided by it stays one. What all
+    Feinstein 1990). A safe text labeled unsafe makes it smaller, so that a bound divided by it stays one. What all
     reviewers overlook alike makes it larger: that no double review shows.
 
     >>> recognized_share([True] * 8 + [False] * 4).share  # 2 · (2/3) / (5/3)

@@ -141,7 +141,7 @@ class Reviewers:
     """How often reviewers call an unsafe text unsafe (``sensitivity``), and a safe one safe (``specificity``).
 
     Each is a number to try, or counts, (right, of so many), of planted texts whose label is known. ``pairs`` are texts
-    that two people read apart, of which at least one called unsafe, as (both did, so many): where nobody calls a safe
+    that two people read apart, of which at least one labeled unsafe, as (both did, so many): where nobody calls a safe
     text unsafe, and the two overlook independently, the share q gives the sensitivity 2q / (1 + q). What both overlook
     together only planted texts show; ``with_the_model`` supposes the worst, that reviewers overlook texts that the
     condition labels safe, and no others.

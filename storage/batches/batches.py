@@ -35,7 +35,7 @@ RATE_WINDOW = timedelta(seconds=60)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBatch:
     """What a batch begins with. ``intake`` is what was announced before the first call: file, mapping, provenance;
-    ``reach`` is what becomes of texts that are called unsafe. ``submission`` is the key of the press that begins it,
+    ``reach`` is what becomes of texts that are labeled unsafe. ``submission`` is the key of the press that begins it,
     ``overnight`` that it is screened by message batches. ``research_order`` declares that the texts have no living
     authors: they are reviewed in random order, and none comes first for what it says.
     """

@@ -198,14 +198,14 @@ CHUNK = 200
 NO_WORKER, NO_PROGRESS = "no_worker", "no_progress"
 """Causes that are no error of a case: nobody works, nothing comes of it."""
 NOTICED_AFTER = timedelta(minutes=1)
-"""So long nothing may come of a batch before the pages say that it stands still."""
+"""So long nothing may come of a batch before the pages say that it has stalled."""
 
 _waits = pending_cases.c
 _first = case_errors.alias()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standstill:
+class StalledBatch:
     """Cases that no outcome comes for, since when, and why: a kind of error, a cap, or one of the causes above.
 
     ``batch_id`` and ``state`` None: cases of several batches that failed by themselves.
@@ -218,14 +218,14 @@ class Standstill:
     state: BatchState | None = None
 
 
-def standstills(db: Database, now: datetime, after: timedelta = NOTICED_AFTER) -> tuple[Standstill, ...]:
-    """What stands still at this moment and has for ``after``, the longest first, whatever reaches its batch has."""
+def stalled_batches(db: Database, now: datetime, after: timedelta = NOTICED_AFTER) -> tuple[StalledBatch, ...]:
+    """What has stalled for ``after`` or longer, the longest first, whatever reaches its batch has."""
     with db.read() as conn:
         failed = [
-            Standstill(batch_id=None, cause=row.kind, since=row.since, waiting=row.waiting)
+            StalledBatch(batch_id=None, cause=row.kind, since=row.since, waiting=row.waiting)
             for row in conn.execute(_failures_by_kind())
         ]
-        found = [*_still_batches(conn, now, after), *failed]
+        found = [*_stalled_batches(conn, now, after), *failed]
     return tuple(sorted(found, key=lambda one: one.since))
 
 
@@ -243,7 +243,7 @@ def bring_in(db: Database, now: datetime) -> int:
         if conn.execute(select(_waits.case_id).limit(1)).first() is None:
             return 0
         after = timedelta(minutes=current_in(conn).settings.unscreened_minutes)
-        still = [one for one in _still_batches(conn, now, after) if now - one.since >= after]
+        still = [one for one in _stalled_batches(conn, now, after) if now - one.since >= after]
     count = 0
     for one in still:
         of_batch = (_waits.batch_id == one.batch_id, _waits.ready_at.is_not(None))
@@ -251,15 +251,15 @@ def bring_in(db: Database, now: datetime) -> int:
     return count + _enter_all(db, _failed(now - after), now)
 
 
-def _still_batches(conn: Connection, now: datetime, after: timedelta) -> Sequence[Standstill]:
+def _stalled_batches(conn: Connection, now: datetime, after: timedelta) -> Sequence[StalledBatch]:
     """The batches with cases that are ready, none of which is coming to an end."""
     ids = batches_with_ready_cases(conn)
     found = standings(conn, ids, count_failed=False)
-    stopped = [_standstill(conn, batch_id, found[batch_id], now, after) for batch_id in ids]
+    stopped = [_stalled(conn, batch_id, found[batch_id], now, after) for batch_id in ids]
     return [one for one in stopped if one is not None]
 
 
-def _standstill(conn: Connection, batch_id: str, found: Standing, now: datetime, after: timedelta) -> Standstill | None:
+def _stalled(conn: Connection, batch_id: str, found: Standing, now: datetime, after: timedelta) -> StalledBatch | None:
     ready = (_waits.batch_id == batch_id, _waits.ready_at.is_not(None))
     oldest = conn.execute(select(func.min(_waits.ready_at, type_=Moment)).where(*ready)).scalar()
     # the last outcome, the last thing done to the batch, or when the oldest case that is ready became so
@@ -272,7 +272,7 @@ def _standstill(conn: Connection, batch_id: str, found: Standing, now: datetime,
         if cause is None or (cause != NO_WORKER and batch_row(conn, batch_id).overnight):
             return None  # an overnight batch waits for hours by its nature, and says so itself
     waiting = conn.execute(select(func.count()).select_from(pending_cases).where(*ready)).scalar_one()
-    return Standstill(batch_id=batch_id, cause=cause or NO_PROGRESS, since=since, waiting=waiting, state=found.state)
+    return StalledBatch(batch_id=batch_id, cause=cause or NO_PROGRESS, since=since, waiting=waiting, state=found.state)
 
 
 def _stuck(conn: Connection, batch_id: str, since: datetime, now: datetime, after: timedelta) -> str | None:

@@ -72,7 +72,7 @@ class AuditSample:
     ones counted together (their coins are not told apart). ``without_audit`` counts settled cases whose probability
     was 0 (single texts, batches without an audit): nothing can be said of them. ``not_blind`` counts reviews that
     were due and are left out because the engine's view had been served before. ``reaches`` are what these batches did
-    with texts called unsafe: of one that only listed or counted them too few are read for any claim about specificity.
+    with texts labeled unsafe: of one that only listed or counted them too few are read for any claim about specificity.
     """
 
     configuration_version: str
@@ -232,7 +232,7 @@ class _Alike(NamedTuple):
 
 
 def _case(row: Any, of_batch: OfBatch) -> AuditCase:
-    """A settled case with the chance that it had of being read: 1 where all that is called unsafe is read."""
+    """A settled case with the chance that it had of being read: 1 where all that is labeled unsafe is read."""
     blind, its = bool(row.blind), of_batch[row.batch_id]
     read_anyway = row.outcome == Outcome.UNSAFE.value and its.reach == Reach.READ
     return AuditCase(

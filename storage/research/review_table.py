@@ -110,7 +110,7 @@ def open_disagreements(db: Database, actor: Actor, batch_id: str | None = None) 
 
 def random_double_reviews(db: Database, actor: Actor) -> tuple[bool, ...]:
     """Of each text that its coin chose to be reviewed twice, whatever was said of it first, and that one or both of its
-    first two blinded reviewers called unsafe: whether both did. In the order of the second reviews; disputed ones that
+    first two blinded reviewers labeled unsafe: whether both did. In the order of the second reviews; disputed ones that
     still wait for a third are among them, as without them reviewers would look better than they are. Raises Forbidden.
     """
     require(actor, Action.VIEW_RESULTS)

@@ -78,7 +78,7 @@ def has_asked_in(conn: Connection, reviewer: str, case_id: str) -> bool:
 
 def _is_doubtful(conn: Connection, case_id: str, label: ReviewLabel) -> bool:
     """Whether a review needs another one whatever the site has set: of safe in a P0 case, in one that the agents
-    called unsafe, or in one whose text states a risk; of unsafe where they called it safe, since it is one of the few
+    labeled unsafe, or in one whose text states a risk; of unsafe where they called it safe, since it is one of the few
     that an estimate of the misses rests on, and most of these are reviewers' errors where misses are rare.
     """
     row = conn.execute(

@@ -33,7 +33,7 @@ batches = table(
     Column("configuration", String(64), ForeignKey("configurations.version"), nullable=False),
     Column("seed", BigInteger, nullable=False),
     Column("audit_rate", Float, nullable=False, default=0.0),
-    Column("reach", String(8), nullable=False, default="read", server_default="count"),  # of what is called unsafe
+    Column("reach", String(8), nullable=False, default="read", server_default="count"),  # of what is labeled unsafe
     Column("max_calls", BigInteger),  # caps; None is no cap
     Column("max_cost_usd", Float),
     # declared: nobody who wrote these texts is alive, so they are reviewed at random and none comes first

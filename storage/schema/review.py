@@ -209,7 +209,7 @@ _UNDONE = follow_ups.c.closed_at.is_(None)
 partial_index("ix_follow_ups_open", follow_ups.c.case_id, follow_ups.c.disposition, unique=True, where=_UNDONE)
 Index("ix_follow_ups_opened", follow_ups.c.opened_at)
 
-# What was called unsafe and put on a worklist, once somebody has seen it there
+# What was labeled unsafe and put on a worklist, once somebody has seen it there
 acknowledgements = table(
     "acknowledgements",
     case_id(primary_key=True),

@@ -139,7 +139,7 @@ def test_reviewers_that_overlook_are_told_and_corrected(monkeypatch):
     # What reviewers and model overlook together moves the miss rate, and the dial says by how much.
     dialed = [study.at(each).rate("fnr", "MV n=3").high for each in (1.0, 0.8, 0.6)]
     assert dialed == sorted(dialed) and dialed[0] < dialed[2]
-    # 2 of 3 texts that one called unsafe were called so by both: each sees 2q / (1 + q) = .8 of them.
+    # 2 of 3 texts that one labeled unsafe were called so by both: each sees 2q / (1 + q) = .8 of them.
     pairs, _ = Reviewers(pairs=(600, 900)).draw(random)
     assert pairs.mean() == pytest.approx(0.8, abs=0.005) and Reviewers().perfect and not Reviewers(pairs=(2, 3)).perfect
     with pytest.raises(ValueError, match=r"at least 0\.5"):

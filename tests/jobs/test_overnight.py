@@ -25,7 +25,7 @@ from screening.settings import Settings
 from storage.batches import batches, overnight
 from storage.batches.batch_state import BatchState, Caps
 from storage.batches.configurations import Configuration, load_configuration
-from storage.batches.entries import standstills
+from storage.batches.entries import stalled_batches
 from storage.batches.overnight import overnight_progress
 from storage.batches.pending import pending_cases
 from storage.batches.screenings import case_of, case_row, runs_of
@@ -199,7 +199,7 @@ async def test_broken_off_again_and_again_every_draw_counts_once(db: Database, s
 
 
 def _told(db: Database) -> set[str]:
-    return {one.cause for one in standstills(db, datetime.now(UTC) + timedelta(days=1))} - {"no_worker"}
+    return {one.cause for one in stalled_batches(db, datetime.now(UTC) + timedelta(days=1))} - {"no_worker"}
 
 
 @pytest.mark.parametrize(

@@ -315,7 +315,7 @@ def test_a_new_p0_case_moves_the_mark_on_and_is_said_as_long_as_this_person_may_
     assert _told(db)["newest"] == first + 60
 
 
-def test_a_reviewer_sees_only_what_is_set_aside_for_them_and_a_researcher_no_list(db: Database) -> None:
+def test_a_reviewer_sees_only_what_is_on_hold_for_them_and_a_researcher_no_list(db: Database) -> None:
     _first, second = fill(db, [P1, P3])
     claim = claims.claim(db, SENIOR.at(NOW), second)
     inbox.hold(db, SENIOR.at(NOW), second, claim.token, "later")

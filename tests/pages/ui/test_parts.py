@@ -21,7 +21,7 @@ from screening.pipeline.errors import NO_LABEL
 from screening.review.actors import LOCAL_USER
 from storage.batches import intake, pending
 from storage.batches.batch_state import BatchState
-from storage.batches.entries import NO_WORKER, Standstill
+from storage.batches.entries import NO_WORKER, StalledBatch
 from storage.database import Database
 from storage.schema import pending_cases
 from storage.settings_store import SiteSettings
@@ -85,11 +85,11 @@ def test_nobody_waits_and_values_are_kept(page_database: Database, tmp_path: Pat
             eventually(lambda: compute_meanwhile(broken))
 
 
-def test_each_standstill_is_told_in_its_own_words_with_since_when_and_how_many_wait() -> None:
+def test_each_stalled_batch_is_told_in_its_own_words_with_since_when_and_how_many_wait() -> None:
     states = (BatchState.RUNNING, BatchState.PAUSED, BatchState.CAPPED, None)
     causes = (NO_WORKER, "connection", "authentication", "max_cost", "server_error", "preflight_failed")
     for cause, state in product(causes, states):
-        still = Standstill(batch_id="b", cause=cause, since=batch_of.NOW, waiting=3, state=state)
+        still = StalledBatch(batch_id="b", cause=cause, since=batch_of.NOW, waiting=3, state=state)
         told = " ".join(shell.banner_lines([still], SiteSettings(), batch_of.NOW + timedelta(minutes=5)))
         assert all(words in told for words in (error_words(cause)[1:], "since 12:00 UTC", "3 texts are not screened"))
 
@@ -101,17 +101,17 @@ def test_rows_that_nobody_takes_in_are_told_of_on_every_page_that_has_the_banner
     a few seconds.
     """
     now = system_clock()
-    assert shell.standstill_lines(page_database, now) == ()
+    assert shell.stalled_lines(page_database, now) == ()
     halted = [open_batch_of(page_database)[0] for _ in range(2)]
     for batch_id in halted:
         intake.stop_intake(page_database, LOCAL_USER.at(now), batch_id, "file_refused")
-    assert shell.standstill_lines(page_database, now + timedelta(seconds=1)) == ()
-    assert len(shell.standstill_lines(page_database, now + timedelta(seconds=4))) == 1
+    assert shell.stalled_lines(page_database, now + timedelta(seconds=1)) == ()
+    assert len(shell.stalled_lines(page_database, now + timedelta(seconds=4))) == 1
     batch(page_database, 2)
     pending.record_error(page_database, batch_of.waiting(page_database)[0], "server_error", "no", system_clock())
 
     def shown() -> list[str]:
-        shell.standing_still.forget()
+        shell.stalled.forget()
         polled = snapshot(page_database, LOCAL_USER.at(system_clock()), View())["still"]
         return [" ".join(polled), *(words_on(open_page(page)) for page in (None, "screen", "batches"))]
 

@@ -24,7 +24,7 @@ from storage.batches import entries, single_texts
 from storage.batches.batch_state import BatchState, Caps
 from storage.batches.batches import cancel, change_caps, find_batch, pause, resume, retry_failed
 from storage.batches.counts import IN_REVIEW, PENDING
-from storage.batches.entries import NO_PROGRESS, NO_WORKER, Standstill, bring_in, files_halted_since, standstills
+from storage.batches.entries import NO_PROGRESS, NO_WORKER, StalledBatch, bring_in, files_halted_since, stalled_batches
 from storage.batches.intake import NOT_YET, add_rows, close_intake, resume_intake, stop_intake
 from storage.batches.pending import record_error
 from storage.batches.results import results
@@ -94,7 +94,7 @@ def _entered(db: Database) -> set[str]:
 
 
 def _still(db: Database, now: datetime) -> list[tuple[str | None, str, datetime, int]]:
-    return [(one.batch_id, one.cause, one.since, one.waiting) for one in standstills(db, now)]
+    return [(one.batch_id, one.cause, one.since, one.waiting) for one in stalled_batches(db, now)]
 
 
 HAPPENS: dict[str, Callable[[Database, str], object]] = {
@@ -120,7 +120,7 @@ def test_what_is_kept_from_being_screened_enters_after_the_site_s_time_and_once(
         HAPPENS[one](db, batch_id)
     assert [bring_in(db, moment) for moment in (SOON, LATE, LATE)] == [0, entered, 0]
     assert inboxed(db) == [(2, "not_screened", cause) for cause in still][:1] * entered
-    found = standstills(db, LATE)
+    found = stalled_batches(db, LATE)
     assert ({one.cause: one.waiting for one in found}, {one.since for one in found} - {NOW}) == (still, set())
 
 
@@ -260,9 +260,9 @@ def test_what_failed_by_itself_is_counted_by_its_last_error_over_all_batches(db:
     _fail(db, gone[0])
     cancel(db, ME, canceled)
     single_texts.withdraw(db, left[0], NOW)
-    assert standstills(db, LATE) == (
-        Standstill(batch_id=None, cause="server_error", since=NOW + SECOND, waiting=3),
-        Standstill(batch_id=None, cause="timeout", since=NOW + 2 * SECOND, waiting=1),
+    assert stalled_batches(db, LATE) == (
+        StalledBatch(batch_id=None, cause="server_error", since=NOW + SECOND, waiting=3),
+        StalledBatch(batch_id=None, cause="timeout", since=NOW + 2 * SECOND, waiting=1),
     )
     assert bring_in(db, LATE) == 5 and _entered(db) == {*one, *two, *left}
 
@@ -277,7 +277,7 @@ def test_a_batch_stands_still_since_its_own_last_change_and_for_its_own_cases(db
     whole = [(first, NO_WORKER, NOW, 1), (second, NO_WORKER, NOW + 2 * SECOND, 2)]
     assert [one for one in _still(db, NOW + MINUTE) if one[0]] == whole[:1]
     assert [one for one in _still(db, NOW + MINUTE + 2 * SECOND) if one[0]] == whole
-    assert {one.state for one in standstills(db, LATE) if one.batch_id == first} == {BatchState.RUNNING}
+    assert {one.state for one in stalled_batches(db, LATE) if one.batch_id == first} == {BatchState.RUNNING}
 
 
 def test_a_living_worker_is_told_what_fails_of_this_batch_since_its_last_change(db: Database) -> None:
@@ -336,11 +336,13 @@ def test_many_cases_enter_in_chunks_and_none_is_left(
 
 def test_files_that_are_not_taken_in_any_further_are_told_until_they_are(db: Database) -> None:
     first, second, third = (batch(db, ["one"], closed=False) for _ in range(3))
-    before = standstills(db, LATE)
+    before = stalled_batches(db, LATE)
     for batch_id, minutes in ((second, 2), (first, 1), (first, 5), (third, 3)):
         stop_intake(db, LOCAL_USER.at(NOW + minutes * MINUTE), batch_id, "file_refused")
     assert files_halted_since(db) == (NOW + 2 * MINUTE, NOW + 3 * MINUTE, NOW + 5 * MINUTE)
-    assert {one.since for one in standstills(db, LATE)} == {one.since for one in before} == {NOW}, "its texts wait on"
+    assert {one.since for one in stalled_batches(db, LATE)} == {one.since for one in before} == {NOW}, (
+        "its texts wait on"
+    )
     resume_intake(db, ME, first)
     cancel(db, ME, second)
     assert files_halted_since(db) == (NOW + 3 * MINUTE,)

@@ -139,7 +139,7 @@ def test_what_is_free_at_once_of_what_was_in_somebodys_hands(
 
 
 def test_who_is_no_senior_any_more_gives_back_third_reviews_alone(db: Database) -> None:
-    """One that they hold, and one that they have set aside."""
+    """One that they hold, and one that they have put on hold."""
     both = person("sue", Role.REVIEWER, Role.SENIOR)
     register(db, ANN, BO, both, ADMIN)
     disputed = fill(db, [Priority.P0] * 2)
