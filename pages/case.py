@@ -224,6 +224,8 @@ def people(case_id: str, *, closed: bool) -> None:
         return
     if given:
         st.html(reviews_html(given))
+        if person.id in {each.reviewer for each in given}:
+            st.page_link(shell.FOLDER / "inbox.py", label="Edit my review", query_params={"case": case_id})
     else:
         st.caption("Nobody has reviewed it.")
     if made:

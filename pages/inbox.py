@@ -77,7 +77,7 @@ def what_became_of(review: Any) -> str:
     if review.accepted is None:
         return "deleted"
     same = review.accepted == review.label
-    return "final" if same else f"final label differs: {LABEL_WORDS[review.accepted].lower()}"
+    return "final label" if same else f"final label differs: {LABEL_WORDS[review.accepted].lower()}"
 
 
 def switch(name: str, value: str) -> None:

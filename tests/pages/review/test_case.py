@@ -65,7 +65,9 @@ def test_the_whole_trail_after_the_review(open_page: Opener, page_database: Data
     write(page_database, update(configurations).values(body=body))
     claim = claims.claim(page_database, LOCAL_USER.at(_now()), case_id)
     reviews.submit_review(page_database, LOCAL_USER.at(_now()), case_id, claim.token, form("safe", 5), new_id(_now()))
-    shown = _shown(open_page("case", case=case_id))
+    page = open_page("case", case=case_id)
+    assert [link.proto.label for link in page.get("page_link")] == ["Edit my review"]
+    shown = _shown(page)
     for words in (
         "<dt>Id</dt><dd>post-1</dd>",
         f"Found in the text</dt><dd>{evidence_view.flag_sentence('suspected_injection')}",

@@ -351,7 +351,7 @@ class Desk {
     this.layout.alert.textContent = ""; // what was said of an earlier press
     if (this.saving || this.outbox.waits("save")) return;
     if (!this.mayChange || this.shown.text === null) return;
-    const lacking = this.form.missing();
+    const lacking = this.form.missingWords();
     if (lacking) {
       this.layout.alert.textContent = lacking;
       return;

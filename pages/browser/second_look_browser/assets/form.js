@@ -14,16 +14,17 @@ export class Form {
 
   makeNeeded() {
     const { labels, certainties, dispositions } = this.offer;
-    const next = this.one("disposition", "Disposition", dispositions, "sld-next");
-    this.required = make("span", { class: "sld-required" }, " required");
-    next.querySelector("legend").append(this.required);
-    return make(
-      "div",
-      { class: "sld-needed" },
+    const needed = [
       this.one("label", "Label", labels, "sld-labels"),
       this.one("certainty", "Confidence", certainties, "sld-sure"),
-      next,
-    );
+      this.one("disposition", "Disposition", dispositions, "sld-next"),
+    ];
+    this.required = needed.map((group) => {
+      const mark = make("span", { class: "sld-required" }, " required");
+      group.querySelector("legend").append(mark);
+      return mark;
+    });
+    return make("div", { class: "sld-needed" }, ...needed);
   }
 
   folded() {
@@ -92,7 +93,7 @@ export class Form {
 
   draw() {
     for (const { input, holds } of this.inputs) input.checked = holds(this.choices);
-    this.required.hidden = !this.needsDisposition() || Boolean(this.disposition);
+    this.missing().forEach((what, place) => (this.required[place].hidden = !what));
   }
 
   needsDisposition() {
@@ -119,12 +120,17 @@ export class Form {
     if (sure) this.set("certainty", sure[0]);
   }
 
+  // What is still to be chosen, of label, confidence and disposition; empty where nothing is.
   missing() {
-    const lacking = [
+    return [
       this.choices.label ? "" : "a label",
       this.choices.certainty ? "" : "a confidence level",
       this.needsDisposition() && !this.disposition ? "a disposition" : "",
-    ].filter(Boolean);
+    ];
+  }
+
+  missingWords() {
+    const lacking = this.missing().filter(Boolean);
     return lacking.length ? `Select ${lacking.join(" and ")}.` : "";
   }
 
