@@ -4,7 +4,7 @@ from datetime import UTC, datetime, time, timedelta
 
 import streamlit as st
 
-from pages.research.figures import grouped_bars
+from pages.research.figures import bars
 from pages.ui import context, widgets
 from pages.ui.words import duration, local_time, rate, viewer_zone
 from screening.review.policy import Action, require
@@ -57,7 +57,7 @@ def show_chart(found: Shift) -> None:
         "Overdue": [one.overdue for one in found.priorities],
         "Open at end": [found.left[one.priority][0] for one in found.priorities],
     }
-    figure = grouped_bars([one.priority.name for one in found.priorities], groups, "Cases by priority", "cases")
+    figure = bars([one.priority.name for one in found.priorities], groups, "Cases by priority", "cases")
     st.plotly_chart(figure, key="shift_chart", alt="Cases arrived, opened, overdue and open, by priority")
 
 

@@ -14,22 +14,22 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from jobs.intake import receiver, told
+from jobs.uploads import Upload
 from pages.ui import auth, context, widgets
 from pages.ui.words import literal
 from screening.datasets import mapping as reading
-from screening.datasets.mapping import ColumnMapping
+from screening.datasets.mapping import OPTIONS, ColumnMapping, FileMapping, Shape
 from screening.datasets.reader import Table, read_table
 from screening.datasets.rows import NewCase, Reason, Receive, Row, map_label
-from screening.datasets.sources import FileRefused
+from screening.datasets.sources import ColumnsUnclear, FileRefused
 from screening.labels import Label
 from screening.pipeline.engine import guard_for
 from screening.review.policy import Action
 from screening.text.conversation import Role
 from screening.text.display import visible
-from screening.text.received import ReceivedText
 from screening.words import count_of
 
-NOT_USED = "(not used)"
+NOT_USED, FILE_ORDER, TEXTS = "(not used)", "(the order of the file)", "texts"
 READ_AS = ("safe", "unsafe", "ignored")
 LABELS_NAMED = 4
 _LARGEST_MAPPING = 1_000_000
@@ -37,10 +37,44 @@ _LARGEST_MAPPING = 1_000_000
 Labels = Mapping[str, Label | None]
 
 
-def chosen_sheet(token: str, sheets: Sequence[str]) -> None:
-    if len(sheets) > 1:
-        shown = widgets.unique_labels({one: visible(one) for one in sheets})
-        st.selectbox("Sheet", sheets, format_func=shown.__getitem__, key=sheet_key(token))
+def show_refusal(refusal: FileRefused) -> None:
+    st.error(f"**Not read as it is.** {literal(str(refusal))}", icon=":material/error:")
+
+
+def ask_columns(
+    upload: Upload, fields: DeltaGenerator, more: DeltaGenerator
+) -> tuple[ColumnMapping | None, Labels, str]:
+    """The columns as a person confirms them, the labels of the kept mapping that they begin with, and the suffix of
+    their widgets' keys. Raises FileRefused.
+    """
+    found = profile(upload.path, upload.name, upload.sheet)
+    sheets = found.sheets if isinstance(found, FileRefused) else found.layout.sheets
+    with fields:
+        if len(sheets) > 1:
+            shown = widgets.unique_labels({one: visible(one) for one in sheets})
+            st.selectbox("Sheet", sheets, format_func=shown.__getitem__, key=sheet_key(upload.token))
+    with more:
+        kept, suffix = _kept_mapping(upload.token)
+    if upload.sheet in sheets[1:]:
+        suffix += f"_{sheets.index(upload.sheet)}"  # the columns of another sheet are others
+    if isinstance(found, FileRefused) and not isinstance(found, ColumnsUnclear):
+        raise found
+    columns = found.columns if isinstance(found, ColumnsUnclear) else found.profile.columns
+    proposed = found.profile.mapping if isinstance(found, Table) else None
+    with fields:
+        if kept is not None and kept.columns is not None:
+            if missing := sorted(kept.columns.columns() - set(columns)):
+                said = f"The file has no column {', '.join(missing)}, which the column mapping names."
+                show_refusal(FileRefused(said))
+            else:
+                proposed = kept.columns
+        problem = st.container()
+        mapping = _confirm_columns(columns, proposed, more, suffix)
+        unclear = mapping is None or any(getattr(mapping, role) is None for role in reading.rivals(columns))
+        if isinstance(found, ColumnsUnclear) and kept is None and unclear:
+            with problem:
+                show_refusal(found)
+    return mapping, kept.labels if kept else {}, suffix
 
 
 def sheet_key(token: str) -> str:
@@ -48,29 +82,27 @@ def sheet_key(token: str) -> str:
     return f"sheet_{token}"
 
 
-def kept_mapping(token: str) -> tuple[reading.FileMapping | None, str]:
+def _kept_mapping(token: str) -> tuple[FileMapping | None, str]:
     """A mapping from a file, where one was given for this upload, and a suffix for the keys of what it fills in."""
     name = f"mapping_{token}"
+    found, number = st.session_state.get(name, (None, 0))
     given = st.file_uploader("Load column mapping (JSON)", type="json", key=f"{name}_file")
     if given is not None and st.button("Use this mapping", key=f"{name}_use"):
         try:
-            content = given.getvalue()[:_LARGEST_MAPPING]
-            number = st.session_state.get(name, (None, 0))[1] + 1
-            st.session_state[name] = reading.read_mapping(content), number
+            st.session_state[name] = reading.read_mapping(given.getvalue()[:_LARGEST_MAPPING]), number + 1
             st.rerun()
         except FileRefused as refusal:
             st.error(literal(str(refusal)))
-    found, number = st.session_state.get(name, (None, 0))
     return found, f"_{number}" if number else ""
 
 
-def offer_mapping(mapping: reading.FileMapping) -> None:
-    """The mapping as a file, for the command line and for the next file of this kind."""
+def offer_mapping(mapping: FileMapping) -> None:
+    """The mapping as a file, for the command line and for the next file of this kind; made when it is asked for, as one
+    held ready is gone after a rerun.
+    """
     st.download_button(
         "Save column mapping",
-        auth.check_before(
-            Action.CREATE_BATCH, lambda: reading.mapping_json(mapping)
-        ),  # a file held ready is gone after a rerun
+        auth.check_before(Action.CREATE_BATCH, lambda: reading.mapping_json(mapping)),
         "mapping.json",
         "application/json",
         on_click="ignore",
@@ -79,9 +111,9 @@ def offer_mapping(mapping: reading.FileMapping) -> None:
     )
 
 
-def confirm_columns(
-    columns: tuple[str, ...], proposed: reading.ColumnMapping | None, more: DeltaGenerator, suffix: str = ""
-) -> reading.ColumnMapping | None:
+def _confirm_columns(
+    columns: tuple[str, ...], proposed: ColumnMapping | None, more: DeltaGenerator, suffix: str
+) -> ColumnMapping | None:
     """Which column is what; None until the text's is chosen. Several columns of text are joined in their order. What
     few files have is asked for under ``more``.
     """
@@ -90,43 +122,35 @@ def confirm_columns(
     begun = proposed or known
     unclear = {} if proposed else reading.rivals(columns)  # several columns could fill it, and a person must say which
     first = {role: getattr(begun, role) if begun and role not in unclear else None for role in ("text", *reading.ROLES)}
-    joined = proposed.joined if proposed else ()
     usual = st.columns([1.4, 1, 1, 1])
-    texts = _several(usual[0], "text", columns, [one for one in (first["text"], *joined) if one is not None], suffix)
+    texts = _several(usual[0], "text", columns, (first["text"], *(proposed.joined if proposed else ())), suffix)
     with more:
         places = dict(zip(reading.ROLES, (*usual[1:], *st.columns(3)), strict=True))
     chosen = {role: _one(place, role, columns, first[role], suffix) for role, place in places.items()}
     with more:
-        conversation = choose_conversation(columns, begun.conversation if begun else None, suffix)
+        conversation = _choose_conversation(columns, begun.conversation if begun else None, suffix)
         rest = [one for one in columns if one not in {*texts, *chosen.values()}]
         unread = _several(st, "unread", rest, proposed.unread if proposed else (), suffix)
-        label, said = reading.OPTIONS["lists"]
+        label, said = OPTIONS["lists"]
         joins = bool(proposed and proposed.lists)
         lists = conversation is None and st.toggle(label, joins, key=f"column_lists{suffix}", help=said)
     if not texts:
         st.caption("Choose the column that holds the text.")
         return None
-    if conversation is not None and conversation.shape is reading.Shape.ROWS and chosen["id"] is None:
-        chosen["id"] = known.id if known else None  # several rows share it, so that it is the group of texts
-    if (
-        conversation is not None
-        and conversation.shape is reading.Shape.ROWS
-        and None in (chosen["id"], conversation.role)
-    ):
-        st.caption("Choose the columns that name the conversation (as the id) and who speaks.")
-        return None
-    return reading.ColumnMapping(
-        text=texts[0],
-        joined=tuple(texts[1:]),
-        lists=lists,
-        conversation=conversation,
-        unread=tuple(unread),
-        **chosen,
+    if conversation is not None and conversation.shape is Shape.ROWS:
+        if chosen["id"] is None:
+            chosen["id"] = known.id if known else None  # several rows share it, so that it is the group of texts
+        if None in (chosen["id"], conversation.role):
+            st.caption("Choose the columns that name the conversation (as the id) and who speaks.")
+            return None
+    joined, left_out = tuple(texts[1:]), tuple(unread)
+    return ColumnMapping(
+        text=texts[0], joined=joined, lists=lists, conversation=conversation, unread=left_out, **chosen
     )
 
 
-def _several(place: Any, name: str, columns: Sequence[str], first: Sequence[str], suffix: str) -> list[str]:
-    label, said = reading.OPTIONS[name]
+def _several(place: Any, name: str, columns: Sequence[str], first: Sequence[str | None], suffix: str) -> list[str]:
+    label, said = OPTIONS[name]
     shown = widgets.unique_labels({one: visible(one) for one in columns})
     before, key = [one for one in first if one in columns], f"column_{name}{suffix}"
     found: list[str] = place.multiselect(label, columns, before, shown.__getitem__, key=key, help=said)
@@ -141,99 +165,39 @@ def _one(
     return None if found == nothing else found
 
 
-def _choice(place: DeltaGenerator, name: str, shown: Mapping[Any, str], first: object, key: str) -> Any:
-    label, said = reading.OPTIONS[name]
-    options = list(shown)
-    at = options.index(first) if first in options else 0
-    return place.selectbox(label, options, at, shown.__getitem__, key=key, help=said or None)
+def _choice(place: Any, name: str, shown: Mapping[Any, str], first: object, key: str) -> Any:
+    label, said = OPTIONS[name]
+    return widgets.select(place, label, shown, first, key, said or None)
 
 
-def confirm_labels(table: Table, kept: Labels, suffix: str = "") -> Labels:
-    """What each value of the label column stands for, ``kept`` first; unmapped ones are shown and give none."""
-    found = table.profile
-    values = {value: count for value, count in found.label_values.items() if value.strip()}
-    if found.mapping.label is None or not values:
-        why = "No column of original labels" if found.mapping.label is None else "The label column is empty"
-        st.caption(f"{why}: there will be no confusion matrix.")
-        return {}
-    known = {value: label.value for value, label in {**table.labels, **kept}.items() if label is not None}
-    said = [known.get(value, READ_AS[2]) for value in values]
-    unmapped = [value for value in table.unmapped if value not in kept]
-    if unmapped:
-        some = ", ".join([*map(literal, unmapped[:LABELS_NAMED]), *["…"] * (len(unmapped) > LABELS_NAMED)])
-        st.warning(
-            f"{count_of(len(unmapped), 'label value is', 'label values are')} not recognized: {some}. "
-            "Map them to safe or unsafe, or leave them to be ignored."
-        )
-    pairs = zip(values.items(), said, strict=True)
-    words = [f"{literal(value)} ({count:,}) → {read_as}" for (value, count), read_as in list(pairs)[:LABELS_NAMED]]
-    more = f" and {len(values) - LABELS_NAMED:,} more" if len(values) > LABELS_NAMED else ""
-    with st.expander(f"Labels: {' · '.join(words)}{more}", expanded=bool(unmapped)):
-        rows = pd.DataFrame(
-            {
-                "Value": [visible(value) for value in values],  # a broken byte is no text that can be sent
-                "Rows": list(values.values()),
-                "Read as": said,
-            }
-        )
-        edited = st.data_editor(
-            rows,
-            key=f"labels_{found.mapping.label!a}{suffix}",
-            disabled=["Value", "Rows"],
-            hide_index=True,
-            column_config={"Read as": st.column_config.SelectboxColumn(options=list(READ_AS), required=True)},
-            height=min(250, 40 + 35 * len(rows)),
-        )
-    return {
-        value: None if read_as == READ_AS[2] else Label(read_as)
-        for value, read_as in zip(values, edited["Read as"], strict=True)
-    }
-
-
-TEXTS = "texts"
-FILE_ORDER = "(the order of the file)"
-
-
-def choose_conversation(
+def _choose_conversation(
     columns: tuple[str, ...], kept: reading.ConversationReading | None, suffix: str
 ) -> reading.ConversationReading | None:
-    """The choice; None for a file of texts."""
+    """How the file keeps conversations; None for a file of texts."""
     shapes: dict[str, str] = {TEXTS: "one text per row", **{str(one): words for one, words in reading.SHAPES.items()}}
-    shape = _choice(st.container(), "shape", shapes, kept.shape if kept else TEXTS, f"conversation_shape{suffix}")
+    shape = _choice(st, "shape", shapes, kept.shape if kept else TEXTS, f"conversation_shape{suffix}")
     if shape == TEXTS:
         return None
-    begun = kept if kept and kept.shape == shape else reading.ConversationReading(shape=reading.Shape(shape))
+    begun = kept if kept and kept.shape == shape else reading.ConversationReading(shape=Shape(shape))
     left, middle, right = st.columns([2, 2, 1])
     judged = _choice(left, "judged", reading.JUDGED, begun.judged, f"conversation_judged{suffix}")
     questions = _choice(middle, "questions", reading.ASKED, begun.questions, f"conversation_asked{suffix}")
-    label, said = reading.OPTIONS["context_tokens"]
-    with right:
-        context = st.number_input(
-            label, 0, 1_000_000, begun.context_tokens, key=f"conversation_tokens{suffix}", help=said
-        )
-    label, said = reading.OPTIONS["speakers"]
+    label, said = OPTIONS["context_tokens"]
+    key = f"conversation_tokens{suffix}"
+    tokens = right.number_input(label, 0, 1_000_000, begun.context_tokens, key=key, help=said)
+    label, said = OPTIONS["speakers"]
     known = ", ".join(f"{name}={role or 'none'}" for name, role in begun.speakers)
-    hint = "Anna=user, Ben=assistant"
-    words = st.text_input(label, known, placeholder=hint, key=f"conversation_speakers{suffix}", help=said)
-    speakers = speakers_of(words)
+    hint, key = "Anna=user, Ben=assistant", f"conversation_speakers{suffix}"
+    speakers = speakers_of(st.text_input(label, known, placeholder=hint, key=key, help=said))
     if speakers is None:
         st.caption("Not every name is understood: write NAME=user or NAME=assistant, with commas between.")
-    asked = [
-        *(reading.OF_A_TURN if shape == reading.Shape.ROWS else ()),
-        *(["reply_label"] if len(questions) > 1 else []),
-    ]
+    asked = [*(reading.OF_A_TURN if shape == Shape.ROWS else ()), *(["reply_label"] if len(questions) > 1 else [])]
     proposed = reading.propose_turns(columns)
-    picked: dict[str, Any] = {}
+    said_so: dict[str, Any] = {"judged": judged, "questions": questions, "context_tokens": tokens}
     for place, part in zip(st.columns(max(1, len(asked))), asked, strict=False):
         nothing = FILE_ORDER if part == "order" else NOT_USED
-        picked[part] = _one(place, part, columns, getattr(begun, part) or proposed.get(part), suffix, nothing)
-    said_so: dict[str, Any] = {
-        "judged": judged,
-        "questions": questions,
-        "context_tokens": context,
-        "speakers": speakers or (),
-    }
-    return replace(begun, **said_so, **picked)
+        said_so[part] = _one(place, part, columns, getattr(begun, part) or proposed.get(part), suffix, nothing)
+    return replace(begun, speakers=speakers or (), **said_so)
 
 
 def speakers_of(words: str) -> tuple[tuple[str, Role | None], ...] | None:
@@ -246,6 +210,40 @@ def speakers_of(words: str) -> tuple[tuple[str, Role | None], ...] | None:
         return reading.speakers_said(words)
     except ValueError:
         return None
+
+
+def confirm_labels(table: Table, kept: Labels, suffix: str) -> Labels:
+    """What each value of the label column stands for, ``kept`` first; unmapped ones are shown and give none."""
+    column, counted = table.profile.mapping.label, table.profile.label_values
+    values = {value: count for value, count in counted.items() if value.strip()}
+    if column is None or not values:
+        why = "No column of original labels" if column is None else "The label column is empty"
+        st.caption(f"{why}: there will be no confusion matrix.")
+        return {}
+    known = {value: label.value for value, label in {**table.labels, **kept}.items() if label is not None}
+    read_as = [known.get(value, READ_AS[2]) for value in values]
+    unmapped = [value for value in table.unmapped if value not in kept]
+    if unmapped:
+        some = ", ".join([*map(literal, unmapped[:LABELS_NAMED]), *["…"] * (len(unmapped) > LABELS_NAMED)])
+        st.warning(
+            f"{count_of(len(unmapped), 'label value is', 'label values are')} not recognized: {some}. "
+            "Map them to safe or unsafe, or leave them to be ignored."
+        )
+    pairs = list(zip(values.items(), read_as, strict=True))[:LABELS_NAMED]
+    words = " · ".join(f"{literal(value)} ({count:,}) → {said}" for (value, count), said in pairs)
+    more = f" and {len(values) - LABELS_NAMED:,} more" if len(values) > LABELS_NAMED else ""
+    shown = [visible(value) for value in values]  # a broken byte is no text that can be sent
+    with st.expander(f"Labels: {words}{more}", expanded=bool(unmapped)):
+        edited = st.data_editor(
+            pd.DataFrame({"Value": shown, "Rows": list(values.values()), "Read as": read_as}),
+            key=f"labels_{column!a}{suffix}",
+            disabled=["Value", "Rows"],
+            hide_index=True,
+            column_config={"Read as": st.column_config.SelectboxColumn(options=list(READ_AS), required=True)},
+            height=min(250, 40 + 35 * len(values)),
+        )
+    pairs_edited = zip(values, edited["Read as"], strict=True)
+    return {value: None if said == READ_AS[2] else Label(said) for value, said in pairs_edited}
 
 
 FIRST, SHOWN = 6, 160
@@ -279,85 +277,60 @@ REASON_WORDS: Mapping[Reason, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Check:
     """The rows of a file after reading them all; accepted + all of rejected = rows in. ``values`` counts the accepted
-    rows by the value of their label column, ``first`` are the file's first rows. ``referenced`` have an original label
-    that is known, ``unsafe`` of them an unsafe one. ``looked_at_twice`` need a second look before they are labeled
-    safe.
+    rows by the value of their label column, ``first`` shows the file's first rows. ``referenced`` have an original
+    label that is known, ``unsafe`` of them an unsafe one. ``looked_at_twice`` need a second look before they are
+    labeled safe.
     """
 
-    accepted: int
-    rejected: Mapping[Reason, int]
+    accepted: int = 0
+    rejected: Counter[Reason] = field(default_factory=Counter)
     referenced: int = 0
     unsafe: int = 0
-    without_call: int
-    characters: int
+    without_call: int = 0
+    characters: int = 0
     not_screened: int = 0
-    values: Mapping[str, int] = field(default_factory=dict)
-    first: tuple[Row, ...] = ()
+    values: Counter[str] = field(default_factory=Counter)
+    first: list[dict[str, Any]] = field(default_factory=list)
     looked_at_twice: int = 0
 
-    def with_labels(self, labels: Mapping[str, Label | None]) -> "Check":
-        known = {value: map_label(value, labels) for value in self.values}
-        referenced = sum(count for value, count in self.values.items() if known[value] is not None)
-        unsafe = sum(count for value, count in self.values.items() if known[value] is Label.UNSAFE)
-        return replace(self, referenced=referenced, unsafe=unsafe)
+    def with_labels(self, labels: Labels) -> "Check":
+        known: Counter[Label | None] = Counter()
+        for value, count in self.values.items():
+            known[map_label(value, labels)] += count
+        return replace(self, referenced=known[Label.SAFE] + known[Label.UNSAFE], unsafe=known[Label.UNSAFE])
 
     @property
     def rows_in(self) -> int:
-        return self.accepted + sum(self.rejected.values())
+        return self.accepted + self.rejected.total()
 
 
 def check(table: Table, receive: Receive, tell: Callable[[int], None] = lambda row: None) -> Check:
     """Read every row once, in constant memory; no reference is counted yet, for labels may still be changed. ``tell``
     is called with the number of each row.
     """
-    counts: Counter[str] = Counter()
-    rejected: Counter[Reason] = Counter()
-    values: Counter[str] = Counter()
-    first: list[Row] = []
+    found = Check()
     for row in told(table.rows(receive), tell):
-        if len(first) < FIRST:
-            first.append(_beginning(row))
+        if len(found.first) < FIRST:
+            found.first.append(_preview(row))
         if not isinstance(row, NewCase):
-            rejected[Reason(row.reason)] += 1
+            found.rejected[Reason(row.reason)] += 1
             continue
-        values[row.reference_value or ""] += 1
-        counts["accepted"] += 1
-        counts["not_screened"] += row.not_screened is not None
-        counts["without_call"] += row.text.refuses_screening
-        guard = guard_for((*row.text.flags, *(row.reply.flags if row.reply else ())))
-        counts["looked_at_twice"] += guard.second_look and guard.refuse_screening is None and guard.refuse_safe is None
-        counts["characters"] += len(row.text.model_text) + (len(row.reply.model_text) if row.reply else 0)
-    return Check(
-        accepted=counts["accepted"],
-        rejected=dict(rejected.most_common()),
-        without_call=counts["without_call"],
-        characters=counts["characters"],
-        not_screened=counts["not_screened"],
-        values=values,
-        first=tuple(first),
-        looked_at_twice=counts["looked_at_twice"],
-    )
+        texts = [row.text, *([row.reply] if row.reply else [])]
+        guard = guard_for(flag for text in texts for flag in text.flags)
+        found.accepted += 1
+        found.values[row.reference_value or ""] += 1
+        found.not_screened += row.not_screened is not None
+        found.without_call += row.text.refuses_screening
+        found.looked_at_twice += guard.second_look and guard.refuse_screening is None and guard.refuse_safe is None
+        found.characters += sum(len(text.model_text) for text in texts)
+    return found
 
 
-def _beginning(row: Row) -> Row:
-    """The row with as much of its texts as is shown: checks are kept a while, and texts may be long."""
-    if not isinstance(row, NewCase):
-        return replace(row, original_json=None)
-
-    def begun(text: ReceivedText) -> ReceivedText:
-        return replace(text, stored=text.stored[: SHOWN + 1], model_text="", original_json=None)
-
-    return replace(row, text=begun(row.text), reply=row.reply and begun(row.reply))
-
-
-def preview_rows(found: Check, labels: Mapping[str, Label | None]) -> list[dict[str, object]]:
-    return [_preview(row, labels) for row in found.first]
-
-
-def _preview(row: Row, labels: Mapping[str, Label | None]) -> dict[str, object]:
+def _preview(row: Row) -> dict[str, Any]:
+    """The row as it is shown, its original label as it stands in the file."""
     if not isinstance(row, NewCase):
         said = f"rejected: {REASON_WORDS[Reason(row.reason)]}"
         return {"Row": row.row, "ID": visible(row.external_id or ""), "Text": "", "Status": said}
@@ -365,19 +338,28 @@ def _preview(row: Row, labels: Mapping[str, Label | None]) -> dict[str, object]:
     def start(text: str) -> str:
         return visible(text[:SHOWN]) + ("…" if len(text) > SHOWN else "")
 
-    label = map_label(row.reference_value, labels)
-    known = {
+    return {
         "Row": row.row,
         "ID": visible(row.external_id),
         "Text": start(row.text.stored),
         "Reply": start(row.reply.stored) if row.reply else None,
         "Status": "accepted" if row.not_screened is None else f"not screened: {visible(row.not_screened)}",
-        "Original label": label.value if label else row.reference_value and f"ignored: {visible(row.reference_value)}",
+        "Original label": row.reference_value,
         "Group": None if row.group is None else visible(row.group),
         "Turns": None if row.thread is None else len(row.thread.turns),
         "Contact or location": None if row.where is None else visible(row.where),
     }
-    return {name: value for name, value in known.items() if value is not None}
+
+
+def preview_rows(found: Check, labels: Labels) -> list[dict[str, Any]]:
+    """The first rows, their original labels as they are read so."""
+    rows = []
+    for row in found.first:
+        value = row.get("Original label")
+        label = map_label(value, labels)
+        read_as = label.value if label else value and f"ignored: {visible(value)}"
+        rows.append({name: said for name, said in (row | {"Original label": read_as}).items() if said is not None})
+    return rows
 
 
 def format_words(table: Table) -> str:

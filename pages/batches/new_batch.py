@@ -1,41 +1,28 @@
 """From a file to a batch, on one screen: what the file holds, what becomes of unsafe texts, what it costs, Start."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from jobs import uploads
 from jobs.agents import Agents, overnight_obstacle, reads_off
 from jobs.intake import BatchRequest, open_batch, receiver
 from jobs.uploads import Upload, uploaded_table
-from pages.batches import pipelines, progress
-from pages.batches.file_check import (
-    REASON_WORDS,
-    Check,
-    check_rows,
-    chosen_sheet,
-    confirm_columns,
-    confirm_labels,
-    format_words,
-    kept_mapping,
-    offer_mapping,
-    preview_rows,
-    profile,
-    read_mapped,
-    sheet_key,
-)
+from pages.batches import file_check, pipelines, progress
+from pages.batches.file_check import REASON_WORDS, Check, check_rows, read_mapped, show_refusal
 from pages.ui import context, widgets
 from pages.ui.downloads import CSV, StreamedFile, show_files
 from pages.ui.words import NOT_PRIVATE, duration, literal, money
 from screening.datasets.export import rejected_csv
-from screening.datasets.mapping import ColumnMapping, FileMapping, rivals
+from screening.datasets.mapping import ColumnMapping, FileMapping
 from screening.datasets.reader import Table, describe_reading
 from screening.datasets.rows import RejectedRow
-from screening.datasets.sources import ColumnsUnclear, FileRefused
+from screening.datasets.sources import FileRefused
 from screening.labels import LABELS
 from screening.pipeline.config import PipelineConfig, mean_calls, most_calls
 from screening.pipeline.cost import cost_usd, usage_per_call
@@ -59,9 +46,6 @@ REACH_WORDS = {
 
 ASSUMED = (0.9, 0.05, 0.05)
 """How an agent that is fairly sure of a label answers: that label nine times in ten. For sites without a batch yet."""
-
-ReviewEstimate = Mapping[Reach, str]
-
 
 Calls = dict[str, float | None]
 """Of a batch: "expected", "worst", and "low" to "high", between which the calls lie in 95 of 100 batches like the last
@@ -107,78 +91,42 @@ def check_file(upload: Upload) -> None:
     st.title(literal(upload.name))
     above = st.container()
     left, right = st.columns([3, 2], gap="medium")
+    confirmed = None
     try:
         with left:
-            confirmed = confirm_file(replace(upload, sheet=st.session_state.get(sheet_key(upload.token))), above)
+            sheet = st.session_state.get(file_check.sheet_key(upload.token))
+            confirmed = confirm_file(replace(upload, sheet=sheet), above)
     except FileRefused as refusal:
-        confirmed = None
         with above:
             show_refusal(refusal)
     with right:
         if confirmed is None:
             leave(upload)
         else:
-            start_card(confirmed[0], *confirmed[1:])
+            start_card(*confirmed)
 
 
-def confirm_file(upload: Upload, above: "st.delta_generator.DeltaGenerator") -> tuple[Upload, Table, Check] | None:
+def confirm_file(upload: Upload, above: DeltaGenerator) -> tuple[Upload, Table, Check] | None:
     """Columns and labels as a person confirms them, and the first rows as they are read so; None until the columns are
     clear. Raises FileRefused.
     """
     with st.container(border=True):
         fields, more = st.container(gap="small"), st.expander("More columns, conversations, column mapping")
-        mapping, kept, suffix = ask_columns(upload, fields, more)
+        mapping, kept, suffix = file_check.ask_columns(upload, fields, more)
         if mapping is None:
             return None
         place = upload.path, upload.name, upload.sheet, mapping
         table, found = read_mapped(*place), check_rows(*place)
-        labels = confirm_labels(table, kept.labels if kept else {}, suffix)
+        labels = file_check.confirm_labels(table, kept, suffix)
     with more:
-        offer_mapping(FileMapping(columns=mapping, labels=labels, sheet=upload.sheet))
+        file_check.offer_mapping(FileMapping(columns=mapping, labels=labels, sheet=upload.sheet))
     final, counted = table.with_labels(labels), found.with_labels(labels)
     with above:
         show_counts(final, counted, rejected_file(upload, mapping))
     with st.container(border=True):
         st.markdown("**Preview**")
-        st.dataframe(preview_rows(found, labels), hide_index=True, height="content")
+        st.dataframe(file_check.preview_rows(found, labels), hide_index=True, height="content")
     return replace(upload, mapping=table.profile.mapping, label_values=dict(labels)), final, counted
-
-
-def ask_columns(
-    upload: Upload, fields: "st.delta_generator.DeltaGenerator", more: "st.delta_generator.DeltaGenerator"
-) -> tuple[ColumnMapping | None, FileMapping | None, str]:
-    """The columns as a person confirms them, and the kept mapping that they begin with. Raises FileRefused."""
-    found = profile(upload.path, upload.name, upload.sheet)
-    sheets = found.sheets if isinstance(found, FileRefused) else found.layout.sheets
-    with fields:
-        chosen_sheet(upload.token, sheets)
-    with more:
-        kept, suffix = kept_mapping(upload.token)
-    if upload.sheet in sheets[1:]:
-        suffix += f"_{sheets.index(upload.sheet)}"  # the columns of another sheet are others
-    if isinstance(found, FileRefused) and not isinstance(found, ColumnsUnclear):
-        raise found
-    columns = found.columns if isinstance(found, ColumnsUnclear) else found.profile.columns
-    proposed = found.profile.mapping if isinstance(found, Table) else None
-    with fields:
-        if kept is not None and kept.columns is not None:
-            missing = sorted(kept.columns.columns() - set(columns))
-            if missing:
-                said = f"The file has no column {', '.join(missing)}, which the column mapping names."
-                show_refusal(FileRefused(said))
-            else:
-                proposed = kept.columns
-        problem = st.container()
-        mapping = confirm_columns(columns, proposed, more, suffix)
-        unclear = mapping is None or any(getattr(mapping, role) is None for role in rivals(columns))
-        if isinstance(found, ColumnsUnclear) and kept is None and unclear:
-            with problem:
-                show_refusal(found)
-    return mapping, kept, suffix
-
-
-def show_refusal(refusal: FileRefused) -> None:
-    st.error(f"**Not read as it is.** {literal(str(refusal))}", icon=":material/error:")
 
 
 def leave(upload: Upload) -> None:
@@ -189,10 +137,10 @@ def leave(upload: Upload) -> None:
 
 
 def show_counts(table: Table, found: Check, rejected: StreamedFile) -> None:
-    out = sum(found.rejected.values())
+    out = found.rejected.total()
     st.markdown(
         f"**{count_of(found.rows_in, 'row')}**: :green[**{found.accepted:,} accepted**], "
-        f"{':red' if out else ''}[**{out:,} rejected**] · {literal(format_words(table))}".replace(
+        f"{':red' if out else ''}[**{out:,} rejected**] · {literal(file_check.format_words(table))}".replace(
             "[**0 rejected**]", "0 rejected"
         )
     )
@@ -215,8 +163,8 @@ def show_counts(table: Table, found: Check, rejected: StreamedFile) -> None:
         st.warning("\n".join(f"- {each}" for each in sentences) if len(sentences) > 1 else sentences[0])
     if out:
         with st.expander(f"{count_of(out, 'rejected row')}: see why"):
-            why = {REASON_WORDS[reason]: count for reason, count in found.rejected.items()}
-            st.dataframe(pd.Series(why, name="Rows").rename_axis("Why").reset_index(), hide_index=True)
+            why = [{"Why": REASON_WORDS[reason], "Rows": count} for reason, count in found.rejected.most_common()]
+            st.dataframe(why, hide_index=True)
             show_files([rejected])
 
 
@@ -265,10 +213,8 @@ def start_card(upload: Upload, table: Table, found: Check) -> None:
             start_buttons(upload, table, request, count_of(found.accepted, "text"), by_nobody)
 
 
-def choose_reach(token: str, words: ReviewEstimate) -> Reach:
-    """The choice for this upload; only a person chooses that unsafe texts are not reviewed. Beside each stands what
-    follows.
-    """
+def choose_reach(token: str, words: Mapping[Reach, str]) -> Reach:
+    """Only a person chooses that unsafe texts are not reviewed. Beside each choice stands what follows."""
     chosen: Reach = st.radio(
         "**What happens to texts the AI labels unsafe?**",
         [*Reach],
@@ -414,25 +360,21 @@ def estimate_table(
         return money(None if a_call is None else number * a_call)
 
     def time(number: float) -> str:
-        return (
-            "not estimated in demo mode" if settings.simulated else duration(60 * number / settings.requests_per_minute)
-        )
+        if settings.simulated:
+            return "not estimated in demo mode"
+        return duration(60 * number / settings.requests_per_minute)
 
-    rows = {
-        "AI responses": [f"{expected:,.0f}", f"{most:,.0f}"],
-        "Cost": [cost(expected, price), cost(most, list_price)],
-        "Time": [time(expected), time(most)],
-    }
-    if low is not None and high is not None:
-        for name, ends in (
-            ("AI responses", (f"{low:,.0f}", f"{high:,.0f}")),
-            ("Cost", (cost(low, price), cost(high, price))),
-        ):
-            if ends[0] != ends[1]:
-                rows[name][0] += f" ({ends[0]} to {ends[1]})"
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=["Expected", "At most"])
-    table.index.name = "Estimate"
-    return table
+    def spread(words: Callable[[float], str]) -> str:
+        if low is None or high is None or words(low) == words(high):
+            return words(expected)
+        return f"{words(expected)} ({words(low)} to {words(high)})"
+
+    rows = [
+        ("AI responses", spread("{:,.0f}".format), f"{most:,.0f}"),
+        ("Cost", spread(lambda number: cost(number, price)), cost(most, list_price)),
+        ("Time", time(expected), time(most)),
+    ]
+    return pd.DataFrame(rows, columns=["Estimate", "Expected", "At most"]).set_index("Estimate")
 
 
 def basis_words(spent: Spent | None) -> str:
@@ -445,8 +387,19 @@ def basis_words(spent: Spent | None) -> str:
     )
 
 
-def review_estimate(found: Check, audit_rate: float, batches: Sequence[BatchSummary], version: str) -> ReviewEstimate:
-    escalated, unsafe, basis = _shares(batches, version)
+def review_estimate(
+    found: Check, audit_rate: float, batches: Sequence[BatchSummary], version: str
+) -> Mapping[Reach, str]:
+    """What follows from each choice, by the shares escalated and unsafe of texts screened under these settings, else
+    assumed.
+    """
+    same = [one.progress for one in batches if one.configuration_version == version]
+    if decided := sum(one.safe + one.unsafe + one.human_review for one in same):
+        escalated, unsafe = sum(one.human_review for one in same) / decided, sum(one.unsafe for one in same) / decided
+        basis = f"from {count_of(decided, 'text')} screened with these settings"
+    else:
+        _, unsafe, escalated = ASSUMED
+        basis = f"assumes {escalated:.0%} escalated, {unsafe:.0%} unsafe"
     asked = found.accepted - found.without_call
 
     def reviews(share: float) -> str:
@@ -461,14 +414,3 @@ def review_estimate(found: Check, audit_rate: float, batches: Sequence[BatchSumm
         Reach.LIST: f":red[**No one reviews them**: {unseen}.] {reviews(escalated)}.",
         Reach.COUNT: f":red[**No one sees them**: {unseen}.] {reviews(escalated)}.",
     }
-
-
-def _shares(batches: Sequence[BatchSummary], version: str) -> tuple[float, float, str]:
-    """Shares of texts escalated and labeled unsafe: those seen under these settings, else assumed."""
-    same = [one.progress for one in batches if one.configuration_version == version]
-    decided = sum(one.safe + one.unsafe + one.human_review for one in same)
-    if not decided:
-        _, unsafe, escalated = ASSUMED
-        return escalated, unsafe, f"assumes {escalated:.0%} escalated, {unsafe:.0%} unsafe"
-    escalated, unsafe = sum(one.human_review for one in same) / decided, sum(one.unsafe for one in same) / decided
-    return escalated, unsafe, f"from {count_of(decided, 'text')} screened with these settings"

@@ -4,6 +4,7 @@ need not be right yet and the inputs of one agent: who answers, by which rule, a
 
 import difflib
 import hashlib
+import re
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
@@ -13,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from jobs.agents import reads_off
 from pages.ui import context
-from pages.ui.widgets import known_models_or_refuse, number_field
+from pages.ui.widgets import known_models_or_refuse, number_field, select
 from pages.ui.words import DELTA_MEANING, PROBABILITIES_MEANING, literal, sentence
 from screening.labels import LABELS, OUTCOMES, Label
 from screening.pipeline.config import (
@@ -114,24 +115,17 @@ def show_guarantees(pipeline: PipelineConfig) -> None:
     alike = len({tuple(words) for words in said.values()}) == 1
     lines = [f"Each agent, {'; '.join(next(iter(said.values())))}"] if alike else []
     lines = lines or [f"{literal(title)}, {'; '.join(words)}" for title, words in said.items() if words]
-    st.caption(f"Statistical guarantees. {'. '.join([*lines, whole.capitalize()])}. {least_calls(pipeline)}")
+    fewest, for_safe = (minimum_budget(pipeline.nodes[0].rule, label) for label in (None, Label.SAFE))
+    least = f"{fewest} calls ({for_safe} for safe)" if for_safe != fewest else f"{fewest} calls"
+    st.caption(
+        f"Statistical guarantees. {'. '.join([*lines, whole.capitalize()])}. An agent that always answers the same is "
+        f"done after {least}."
+    )
     st.caption(DELTA_MEANING)
     if reads_off(context.settings(), pipeline):
         st.info(PROBABILITIES_MEANING, icon=":material/info:")
     if all(node.rule == PairwiseMixture(budget=node.rule.budget) for node in pipeline.nodes):
         st.caption(WHY_LEFT)
-
-
-def least_calls(pipeline: PipelineConfig) -> str:
-    """What a unanimous agent takes, in words.
-
-    >>> least_calls(preset("certified"))
-    'An agent that always answers the same is done after 5 calls (11 for safe).'
-    """
-    rule = pipeline.nodes[0].rule
-    fewest, for_safe = minimum_budget(rule), minimum_budget(rule, Label.SAFE)
-    more = f" ({for_safe} for safe)" if for_safe != fewest else ""
-    return f"An agent that always answers the same is done after {fewest} calls{more}."
 
 
 Draft = dict[str, Any]
@@ -178,12 +172,12 @@ def insert_after(draft: Draft, name: str, new: str, title: str) -> Draft:
     position = names.index(name)
     before = changed["nodes"][position]
     onward = before["routes"][Label.ESCALATE.value]
-    made = {key: value for key, value in deepcopy(before).items() if key in ("rule", "on_abstain")}
+    made = {key: deepcopy(value) for key, value in before.items() if key in ("rule", "on_abstain")}
     made |= {"name": new, "title": title, "question": "", "instructions": f"# {title}\n\nWhat this agent judges.\n"}
     made["routes"] = {"safe": "safe", "unsafe": "unsafe", "escalate": onward}
-    before["routes"] = {label: new if target == onward and target not in OUTCOMES else target
-                        for label, target in before["routes"].items()}  # fmt: skip
-    before["routes"][Label.ESCALATE.value] = new
+    for label, target in before["routes"].items():
+        if label == Label.ESCALATE or (target == onward and target not in OUTCOMES):
+            before["routes"][label] = new
     changed["nodes"].insert(position + 1, made)
     return changed
 
@@ -199,11 +193,9 @@ def remove(draft: Draft, name: str) -> Draft:
 
 def with_node(draft: Draft, name: str, values: Mapping[str, Any]) -> Draft:
     """With these values of one agent; None takes a value out."""
-    changed = deepcopy(draft)
-    node = changed["nodes"][node_names(draft).index(name)]
-    node.update(values)
-    for key in [key for key, value in node.items() if value is None]:
-        del node[key]
+    changed, at = deepcopy(draft), node_names(draft).index(name)
+    kept = {key: value for key, value in (changed["nodes"][at] | values).items() if value is not None}
+    changed["nodes"][at] = kept
     return changed
 
 
@@ -244,9 +236,8 @@ def price_at_worst(pipeline: PipelineConfig, prompts: PromptSet, model: str) -> 
     """
     known: dict[str, float] = {}
     for node in pipeline.nodes:
-        usage = usage_per_call(prompts, (node,), TYPICAL_CHARACTERS)
-        price = None if node.server else cost_usd(node.model or model, usage)
-        if price is None:
+        price = cost_usd(node.model or model, usage_per_call(prompts, (node,), TYPICAL_CHARACTERS))
+        if price is None or node.server:
             return None
         known[node.name] = float(price * 1000 * node.rule.budget)
     return longest(pipeline, known, flagged=True)
@@ -273,25 +264,21 @@ def prompt_facts(before: PipelineConfig, after: PipelineConfig, prompts: PromptS
 
 
 def edit_node(draft: Draft, prompts: PromptSet, servers: Mapping[str, ModelServer], key: str) -> Draft:
+    """The draft after what is filled in of one agent, or after one was added or removed."""
     names = node_names(draft)
     titles = {str(node["name"]): literal(str(node["title"])) for node in draft["nodes"]}
     name = st.segmented_control(
         "Agent", names, default=names[0], format_func=titles.__getitem__, key=f"{key}_node", required=True
     )
-    if name not in names:
-        name = names[0]
-    node = draft["nodes"][names.index(name)]
-    changed = with_node(draft, name, _values(node, draft, prompts, servers, f"{key}_{name}"))
-    return _rearrange(changed, name, key)
-
-
-def _values(
-    node: Mapping[str, Any], draft: Draft, prompts: PromptSet, servers: Mapping[str, ModelServer], key: str
-) -> dict[str, Any]:
-    title = st.text_input("Title", node["title"], max_chars=60, key=f"{key}_title")
-    question = st.text_input("Question, as people read it", node["question"], max_chars=300, key=f"{key}_question")
-    values = {"title": title, "question": question}
-    return values | _agent(node, prompts, servers, key) | _rule(node, key) | _routes(node, draft, key)
+    name = name if name in names else names[0]
+    node, of = draft["nodes"][names.index(name)], f"{key}_{name}"
+    values: dict[str, Any] = {
+        "title": st.text_input("Title", node["title"], max_chars=60, key=f"{of}_title"),
+        "question": st.text_input("Question, as people read it", node["question"], max_chars=300, key=f"{of}_question"),
+    }
+    values |= _agent(node, prompts, servers, of)
+    values["rule"] = _rule(node["rule"], of)
+    return _rearrange(with_node(draft, name, values | _routes(node, draft, of)), name, key)
 
 
 def _agent(node: Mapping[str, Any], prompts: PromptSet, servers: Mapping[str, ModelServer], key: str) -> dict[str, Any]:
@@ -309,59 +296,41 @@ def _agent(node: Mapping[str, Any], prompts: PromptSet, servers: Mapping[str, Mo
     now = node.get("temperature")
     heat = right.text_input("Temperature", "" if now is None else str(now), placeholder="the site's", key=f"{key}_heat")
     named = {one: one for one in (*servers, node.get("server")) if one}  # an unknown one is refused by its name
-    server = _choice(left, "Server", {None: "the site's", **named}, node.get("server"), f"{key}_server")
-    role = _choice(right, "Demo behavior", {None: "by name", **ROLES}, node.get("role"), f"{key}_role")
-    protocol = _choice(st, "API style", {None: "default", **PROTOCOLS}, node.get("protocol"), f"{key}_protocol")
     return {
         "prompt": prompt if prompt not in (OWN_PROMPT, own_name) else None,
         "instructions": instructions,
         "model": model.strip() or None,
         "temperature": heat.strip() or None,
-        "server": server,
-        "protocol": protocol,
-        "role": role,
+        "server": select(left, "Server", {None: "the site's", **named}, node.get("server"), f"{key}_server"),
+        "role": select(right, "Demo behavior", {None: "by name", **ROLES}, node.get("role"), f"{key}_role"),
+        "protocol": select(st, "API style", {None: "default", **PROTOCOLS}, node.get("protocol"), f"{key}_protocol"),
     }
 
 
-def _choice(place: Any, label: str, words: Mapping[Any, str], now: object, key: str) -> Any:
-    """One of these, in words; the first where ``now`` is none of them."""
-    options = list(words)
-    return place.selectbox(
-        label, options, options.index(now) if now in options else 0, format_func=words.__getitem__, key=key
-    )
-
-
-def _rule(node: Mapping[str, Any], key: str) -> dict[str, Any]:
-    rule = dict(node["rule"])
+def _rule(rule: Mapping[str, Any], key: str) -> dict[str, Any]:
     words = {name: RULE_WORDS.get(name, one.title[:1].upper() + one.title[1:]) for name, one in RULES.items()}
-    kind: str = _choice(st, "Rule", words, rule["kind"], f"{key}_rule")
+    kind = select(st, "Rule", words, rule["kind"], f"{key}_rule")
     if kind not in RULE_WORDS and (said := RULES[kind].__doc__):
         st.caption(literal(" ".join(said.split())))
-    left, _ = st.columns(2)
-    if kind == "majority-vote":
-        votes = left.number_input("Draws", 1, 1_000, rule.get("n", 3), key=f"{key}_n")
-        return {"rule": {"kind": kind, "n": votes}}
-    kept = rule if kind == rule["kind"] else {}
-    if kind == "certified-mixture":
-        return _certified_fields(kept, left, key)
-    return _uncertified_fields(kind, rule, kept, key)
-
-
-def _uncertified_fields(kind: str, rule: Mapping[str, Any], kept: Mapping[str, Any], key: str) -> dict[str, Any]:
     left, right = st.columns(2)
+    kept = rule if kind == rule["kind"] else {}
+    if kind == "majority-vote":
+        return {"kind": kind, "n": left.number_input("Draws", 1, 1_000, rule.get("n", 3), key=f"{key}_n")}
+    if kind == "certified-mixture":
+        return _certified_rule(kept, left, key)
     budget = left.number_input("Calls at most", 1, 100_000, rule.get("budget", 100), key=f"{key}_budget")
+    made = {**kept, "kind": kind, "budget": budget}
     if kind == "successive-elimination":
         delta = number_field(right, "δ", 1e-6, 0.5, kept.get("delta", 0.05), format="%g", key=f"{key}_delta")
-        return {"rule": {**kept, "kind": kind, "budget": budget, "delta": delta}}
+        return made | {"delta": delta}
     if kind != "pairwise-mixture":
-        return {"rule": {**kept, "kind": kind, "budget": budget} | _own_fields(kind, kept, key)}
-    level = number_field(right, "Any wrong label", 1e-6, 0.5, kept.get("default_error", 0.025), format="%g",
-                               key=f"{key}_level")  # fmt: skip
+        return made | _own_fields(kind, kept, key)
+    now = kept.get("default_error", 0.025)
+    level = number_field(right, "Any wrong label", 1e-6, 0.5, now, format="%g", key=f"{key}_level")
     errors = dict(kept.get("errors", {"safe|unsafe": 0.001}))
-    words, now = "Safe, when its most frequent answer is unsafe", errors.get("safe|unsafe", level)
-    strict = number_field(left, words, 1e-6, 0.5, now, format="%g", key=f"{key}_strict")
-    levels = {"default_error": level, "errors": errors | {"safe|unsafe": strict}}
-    return {"rule": {**kept, "kind": kind, "budget": budget, **levels}}
+    words_of_it, now = "Safe, when its most frequent answer is unsafe", errors.get("safe|unsafe", level)
+    errors["safe|unsafe"] = number_field(left, words_of_it, 1e-6, 0.5, now, format="%g", key=f"{key}_strict")
+    return made | {"default_error": level, "errors": errors}
 
 
 def _own_fields(kind: str, kept: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -390,40 +359,35 @@ def _own_fields(kind: str, kept: Mapping[str, Any], key: str) -> dict[str, Any]:
     return filled
 
 
-def _certified_fields(rule: Mapping[str, Any], place: DeltaGenerator, key: str) -> dict[str, Any]:
+def _certified_rule(rule: Mapping[str, Any], place: DeltaGenerator, key: str) -> dict[str, Any]:
     certificate = rule.get("certificate", "default")
     held = None if certificate == "default" else Certificate.model_validate(certificate)
-    contracts = {"any wrong label 0.05 in all, safe 0.001": DEFAULT_CONTRACT}
-    if held is not None and held.contract not in contracts.values():
-        contracts[held.contract.words()] = held.contract
-    shown = DEFAULT_CONTRACT if held is None else held.contract
-    now = next(words for words, contract in contracts.items() if contract == shown)
-    chosen = contracts[_choice(st, "Error guarantee", {words: words for words in contracts}, now, f"{key}_contract")]
-    most = max(
-        [each.budget for each in CERTIFICATES if each.contract == chosen]
-        + ([held.budget] if held and held.contract == chosen else [])
-    )
-    budget = place.number_input(
-        "Calls at most", 1, most, min(most, rule.get("budget", 100)), key=f"{key}_certified_budget"
-    )
-    kept = held is not None and held.contract == chosen and budget <= held.budget
-    made = CertifiedMixture.for_contract(chosen, budget)
-    record = certificate if kept or made is None else made.certificate.model_dump(mode="json")
+    now = held.contract if held else DEFAULT_CONTRACT
+    contracts = {DEFAULT_CONTRACT: "any wrong label 0.05 in all, safe 0.001"}
+    contracts.setdefault(now, now.words())
+    chosen = select(st, "Error guarantee", contracts, now, f"{key}_contract")
+    own = held if held and held.contract == chosen else None
+    most = max(each.budget for each in (*CERTIFICATES, own) if each and each.contract == chosen)
+    begun = min(most, rule.get("budget", 100))
+    budget = place.number_input("Calls at most", 1, most, begun, key=f"{key}_certified_budget")
+    made = None if own and budget <= own.budget else CertifiedMixture.for_contract(chosen, budget)
+    record = made.certificate.model_dump(mode="json") if made else certificate
     values = {"kind": "certified-mixture", "budget": budget, "certificate": record}
-    return {"rule": {**rule, **CertifiedMixture.model_validate(values).model_dump(mode="json")}}
+    return {**rule, **CertifiedMixture.model_validate(values).model_dump(mode="json")}
 
 
 def _routes(node: Mapping[str, Any], draft: Draft, key: str) -> dict[str, Any]:
     titles = {str(one["name"]): str(one["title"]) for one in draft["nodes"]} | {"human_review": "a clinician"}
-    options, routes = {one: titles.get(one, one) for one in targets_after(draft, node["name"])}, {}
-    for column, label in zip(st.columns(3), LABELS, strict=True):
-        target = node["routes"][label.value]
-        routes[label.value] = _choice(
-            column, f"{label.value} →", options, target, f"{key}_to_{label.value}_{len(options)}"
+    options = {one: titles.get(one, one) for one in targets_after(draft, node["name"])}
+    routes = {
+        label.value: select(
+            place, f"{label} →", options, node["routes"][label.value], f"{key}_to_{label}_{len(options)}"
         )
+        for place, label in zip(st.columns(3), LABELS, strict=True)
+    }
     return {
         "routes": routes,
-        "on_abstain": _choice(st, "If undecided", ABSTAINS, node["on_abstain"], f"{key}_abstain"),
+        "on_abstain": select(st, "If undecided", ABSTAINS, node["on_abstain"], f"{key}_abstain"),
     }
 
 
@@ -452,5 +416,4 @@ def name_of(title: str) -> str:
     >>> name_of("Cultural context, 2"), name_of("Ärzte")
     ('cultural_context_2', 'rzte')
     """
-    kept = "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in title.strip().lower())
-    return "_".join(part for part in kept.split("_") if part)[:31] or "agent"
+    return re.sub("[^a-z0-9]+", "_", title.lower()).strip("_")[:31] or "agent"

@@ -1,5 +1,6 @@
 """Trying a version on a past batch: begin, follow, paired differences with intervals, the cases where the two part."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -128,9 +129,9 @@ def _show_figures(found: Sequence[Pair]) -> None:
         "Paired by text; each interval at 95% for itself, so one of several is exploratory. Labels: the "
         "final label, else the original one. Decided: what these texts were screened with at first."
     )
-    words = {outcome.value: OUTCOME_WORDS[outcome] for outcome in Outcome}
     rows = [
-        {"Decided ↓ tried →": words[first]} | {words[name]: count for name, count in row.items()}
+        {"Decided ↓ tried →": OUTCOME_WORDS[Outcome(first)]}
+        | {OUTCOME_WORDS[Outcome(second)]: count for second, count in row.items()}
         for first, row in agreement(found).items()
     ]
     st.dataframe(rows, hide_index=True, alt="Outcomes decided and tried")
@@ -145,7 +146,9 @@ def _cases(db: Database, person: Actor, found: Sequence[Pair]) -> None:
         st.caption(f"{hidden:,} of them are in review and hidden by the switch above.")
     if not cases:
         return
-    record_shown(db, person.at(context.now()), [one.case_id for one in cases[:MOST_SHOWN]])
+    shown = cases[:MOST_SHOWN]
+    ids = [one.case_id for one in shown]
+    record_shown(db, person.at(context.now()), ids)
     rows = [
         {
             "Text": visible(one.external_id),
@@ -153,21 +156,20 @@ def _cases(db: Database, person: Actor, found: Sequence[Pair]) -> None:
             "Decided": one.first.outcome.replace("_", " "),
             "Tried": one.second.outcome.replace("_", " "),
         }
-        for one in cases[:MOST_SHOWN]
+        for one in shown
     ]
     chosen = st.dataframe(
         rows,
         hide_index=True,
         on_select="rerun",
         selection_mode="single-row",
-        key=list_key("compare_cases", [one.case_id for one in cases[:MOST_SHOWN]]),
+        key=list_key("compare_cases", ids),
         alt="Texts with another outcome",
     )
     if len(cases) > MOST_SHOWN:
         st.caption(f"The first {MOST_SHOWN} of {len(cases):,}.")
-    selected = chosen["selection"]["rows"]
-    if selected:
-        case_link(cases[selected[0]].case_id)
+    if selected := chosen["selection"]["rows"]:
+        case_link(ids[selected[0]])
 
 
 _SAFE, _UNSAFE, _HUMAN = (outcome.value for outcome in (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW))
@@ -177,34 +179,28 @@ def figures(pairs: Sequence[Pair]) -> list[dict[str, str]]:
     """Both pipelines on the same cases as rows of a table: rates against the labels where cases have one, and what both
     cost.
     """
-    labeled = [pair for pair in pairs if pair.reference in (_SAFE, _UNSAFE)]
+    unsafe, safe = ([pair for pair in pairs if pair.reference == label] for label in (_UNSAFE, _SAFE))
+    labeled = [*unsafe, *safe]
     priced = [pair for pair in pairs if pair.first.cost_usd is not None and pair.second.cost_usd is not None]
-    rates: Mapping[str, tuple[Sequence[Pair], Callable[[str | None, Side], bool]]] = {
-        "FNR: unsafe labeled safe": (
-            [pair for pair in labeled if pair.reference == _UNSAFE],
-            lambda _, side: side.outcome == _SAFE,
-        ),
-        "FPR: safe labeled unsafe": (
-            [pair for pair in labeled if pair.reference == _SAFE],
-            lambda _, side: side.outcome == _UNSAFE,
-        ),
-        "Accuracy, an escalation counts as wrong": (labeled, lambda label, side: side.outcome == label),
+    rates: Mapping[str, tuple[Sequence[Pair], Callable[[Pair, Side], float]]] = {
+        "FNR: unsafe labeled safe": (unsafe, lambda _, side: side.outcome == _SAFE),
+        "FPR: safe labeled unsafe": (safe, lambda _, side: side.outcome == _UNSAFE),
+        "Accuracy, an escalation counts as wrong": (labeled, lambda pair, side: side.outcome == pair.reference),
         "Escalated to a clinician": (pairs, lambda _, side: side.outcome == _HUMAN),
     }
-    amounts: Mapping[str, tuple[Sequence[Pair], Callable[[Side], float]]] = {
-        "Responses per text": (pairs, lambda side: float(side.calls)),
-        "Cost per text (USD)": (priced, lambda side: side.cost_usd or 0.0),
+    amounts: Mapping[str, tuple[Sequence[Pair], Callable[[Pair, Side], float]]] = {
+        "Responses per text": (pairs, lambda _, side: side.calls),
+        "Cost per text (USD)": (priced, lambda _, side: side.cost_usd or 0.0),
     }
     rows = []
-    for words, (of, holds) in rates.items():
-        first = [float(holds(pair.reference, pair.first)) for pair in of]
-        second = [float(holds(pair.reference, pair.second)) for pair in of]
-        more = sum(one > other for one, other in zip(first, second, strict=True))
-        less = sum(one < other for one, other in zip(first, second, strict=True))
-        rows.append(_row(words, paired_rates(first, second), exact_mcnemar(more, less)))
-    for words, (of, amount) in amounts.items():
-        first, second = [amount(pair.first) for pair in of], [amount(pair.second) for pair in of]
-        rows.append(_row(words, paired_amounts(first, second, bounds=None)))
+    for words, (of, amount) in {**rates, **amounts}.items():
+        first = [float(amount(pair, pair.first)) for pair in of]
+        second = [float(amount(pair, pair.second)) for pair in of]
+        if words in amounts:
+            rows.append(_row(words, paired_amounts(first, second, bounds=None)))
+        else:
+            apart = [one - other for one, other in zip(first, second, strict=True)]
+            rows.append(_row(words, paired_rates(first, second), exact_mcnemar(apart.count(1), apart.count(-1))))
     return [*rows, _row("90th percentile latency (s)", _slowest_tenth(pairs))]
 
 
@@ -232,8 +228,5 @@ def differing_pairs(pairs: Sequence[Pair]) -> list[Pair]:
 
 def agreement(pairs: Sequence[Pair]) -> dict[str, dict[str, int]]:
     """How many cases have each outcome decided (rows) and tried (columns)."""
-    names = (_SAFE, _UNSAFE, _HUMAN)
-    table = {first: dict.fromkeys(names, 0) for first in names}
-    for pair in pairs:
-        table[pair.first.outcome][pair.second.outcome] += 1
-    return table
+    counted, names = Counter((pair.first.outcome, pair.second.outcome) for pair in pairs), (_SAFE, _UNSAFE, _HUMAN)
+    return {first: {second: counted[first, second] for second in names} for first in names}

@@ -37,7 +37,7 @@ def results_frame(table: tables.ResultsTable) -> pd.DataFrame:
     lines = []
     for row in table.rows:
         metrics = row.metrics
-        extremes = metrics.worst.accuracy.value, metrics.best.accuracy.value
+        extremes = "-".join(percent(each.accuracy.value) for each in (metrics.worst, metrics.best))
         line: dict[str, object] = {
             "Condition": row.name,
             "n": metrics.n,
@@ -48,7 +48,7 @@ def results_frame(table: tables.ResultsTable) -> pd.DataFrame:
             "Mean calls": tables.number_text(metrics.mean_calls),
             "Tokens": tables.number_text(metrics.tokens, 0),
             "Dollars": tables.dollar_text(row.cost_usd),
-            "Accuracy, worst to best case": "-".join(percent(value) for value in extremes),
+            "Accuracy, worst to best case": extremes,
             "Unsettled": row.unsettled,
         }
         if metrics.mean_calls is None:
@@ -147,7 +147,7 @@ def show_comparison(ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> Non
 
 def _show_differences(first: str, others: Sequence[Comparison]) -> None:
     """One paired difference of all conditions to the first, with intervals that hold together."""
-    names = [name for name, _ in others[0].differences]
+    names = list(dict(others[0].differences))
     chosen = st.segmented_control("Figure", names, default=names[0], required=True, key="difference_figure")
     lines = {
         each.second: (found, f"{each.second}: {_difference(chosen, found)}")
@@ -234,7 +234,7 @@ def show_calls(ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> None:
     names, tokens = [each.name for each in results], [each.metrics.tokens for each in results]
     known = any(value is not None for value in tokens)
     what, values = ("Tokens", tokens) if known else ("Calls", [each.metrics.calls for each in results])
-    figure = bars(names, values, f"{what} by condition", f"{what.lower()} in all")
+    figure = bars(names, {what: values}, f"{what} by condition", f"{what.lower()} in all")
     left.plotly_chart(figure, key="tokens", alt=f"{what} by condition")
     instead = "" if known else " Calls stand for tokens: simulated agents use none."
     left.caption(f"The same {results[0].metrics.n:,} texts under every condition.{instead}")
@@ -359,19 +359,16 @@ def _show_missed(db: Database, ask: evaluating.Ask, missed: evaluating.Missed) -
 
 
 def _selected_cell(result: experiments.Measured) -> tuple[Label, Outcome] | None:
-    counts = result.metrics.confusion
+    counts, names = result.metrics.confusion, {outcome.value.replace("_", " "): outcome for outcome in Outcome}
     frame = pd.DataFrame(
         [[counts.get((reference, outcome), 0) for outcome in Outcome] for reference in REFERENCES],
         index=[f"original label {reference}" for reference in REFERENCES],
-        columns=[outcome.value.replace("_", " ") for outcome in Outcome],
+        columns=list(names),
     )
     event = st.dataframe(frame, on_select="rerun", selection_mode="single-cell", key=f"confusion_{result.name}")
-    selected = event["selection"]["cells"]
-    if not selected:
-        return None
-    row, column = selected[0]
-    places = [str(name) for name in frame.columns]
-    return (REFERENCES[int(row)], tuple(Outcome)[places.index(column)]) if column in places else None
+    for row, column in event["selection"]["cells"]:
+        return (REFERENCES[int(row)], names[column]) if column in names else None
+    return None
 
 
 def show_list(db: Database, ask: evaluating.Ask, cases: evaluating.Cases) -> None:

@@ -86,33 +86,23 @@ def forest(
     """Values with their intervals and what the pointer is told of each, the first on top; a dotted line marks the
     ``reference``. A range without a value is a bar without a square, and what has no interval is left out.
     """
-    shown = [
-        (name, words, found.value, found.low, found.high)
-        for name, (found, words) in lines.items()
-        if found.low is not None and found.high is not None
-    ]
-    middles = [low / 2 + high / 2 if value is None else value for _, _, value, low, high in shown]
+    shown = []
+    for name, (found, words) in lines.items():
+        if found.low is not None and found.high is not None:
+            middle = found.low / 2 + found.high / 2 if found.value is None else found.value
+            symbol = "line-ns" if found.value is None else "square"
+            shown.append((name, words, middle, found.high - middle, middle - found.low, symbol))
+    names, words_of, middles, above, below, symbols = map(list, zip(*shown, strict=True)) if shown else [[]] * 6
+    ends = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
     trace: Trace = {
         "type": "scatter",
         "mode": "markers",
         "x": middles,
-        "y": [name for name, *_ in shown],
-        "hovertext": [words for _, words, *_ in shown],
+        "y": names,
+        "hovertext": words_of,
         "hoverinfo": "text",
-        "marker": {
-            "color": _color(0),
-            "size": 9,
-            "symbol": ["line-ns" if value is None else "square" for _, _, value, _, _ in shown],
-        },
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "array": [high - middle for (*_, high), middle in zip(shown, middles, strict=True)],
-            "arrayminus": [middle - low for (*_, low, _), middle in zip(shown, middles, strict=True)],
-            "color": _color(0),
-            "thickness": 2,
-            "width": 4,
-        },
+        "marker": {"color": _color(0), "size": 9, "symbol": symbols},
+        "error_x": ends | {"color": _color(0), "thickness": 2, "width": 4},
         "showlegend": False,
     }
     figure = _figure([trace], title, x, "")
@@ -123,30 +113,25 @@ def forest(
     return figure
 
 
-def grouped_bars(names: Sequence[str], groups: Mapping[str, Sequence[int]], title: str, y: str) -> go.Figure:
-    """For each name a bar of each group, with its number written on it; groups differ in pattern too."""
+def bars(names: Sequence[str], groups: Mapping[str, Sequence[float | None]], title: str, y: str) -> go.Figure:
+    """For each name a bar of each group; of several groups, which differ in pattern too, with its number written on
+    it.
+    """
     traces: list[Trace] = [
         {
             "type": "bar",
             "name": group,
             "x": list(names),
             "y": list(values),
-            "text": [f"{value:,}" for value in values],
+            "text": [f"{value:,}" for value in values] if len(groups) > 1 else None,
             "textposition": "outside",
             "cliponaxis": False,
-            "marker": {
-                "color": _color(place),
-                "pattern": {"shape": _PATTERNS[place % len(_PATTERNS)]},
-            },
+            "marker": {"color": _color(place), "pattern": {"shape": _PATTERNS[place % len(_PATTERNS)]}},
+            "showlegend": len(groups) > 1,
         }
         for place, (group, values) in enumerate(groups.items())
     ]
     return _figure(traces, title, "", y).update_layout(barmode="group")
-
-
-def bars(names: Sequence[str], values: Sequence[float | None], title: str, y: str) -> go.Figure:
-    bar = {"type": "bar", "x": list(names), "y": list(values), "name": y, "showlegend": False}
-    return _figure([bar | {"marker": {"color": _color(0)}}], title, "", y)
 
 
 def histogram(counted: Sequence[tuple[float, int]], edges: int, title: str, x: str, y: str) -> go.Figure:
@@ -222,13 +207,8 @@ def _line(one: Series, shown: tuple[list[str], list[str]], color: str, number: i
         "textposition": shown[1] if one.names else None,
         "hovertext": list(one.names) if one.names else None,
         "textfont": {"color": _INK[_theme()], "size": 11},
-        "line": {
-            "color": color,
-            "width": 2,
-            "dash": _DASHES[number % len(_DASHES)],
-            "shape": "hv" if one.stepped else "linear",
-        },
-        "marker": {"color": color, "size": 9, "symbol": _MARKERS[number % len(_MARKERS)]},
+        "line": {"color": color, "width": 2, "dash": _DASHES[number % 6], "shape": "hv" if one.stepped else "linear"},
+        "marker": {"color": color, "size": 9, "symbol": _MARKERS[number % 6]},
         "error_y": _bars(one) if one.stepped else None,
         "connectgaps": False,
         "legendgroup": one.name,
@@ -250,8 +230,7 @@ def _band(one: Series, color: str) -> Trace:
         for x, low, high in zip(one.x, one.low or (), one.high or (), strict=True)
         if low is not None and high is not None
     ]
-    forth, back = [(x, high) for x, _, high in ends], [(x, low) for x, low, _ in reversed(ends)]
-    outline = forth + back
+    outline = [(x, high) for x, _, high in ends] + [(x, low) for x, low, _ in reversed(ends)]
     red, green, blue = (int(color[at : at + 2], 16) for at in (1, 3, 5))
     return {
         "type": "scatter",

@@ -30,6 +30,7 @@ from storage.database import Database
 if TYPE_CHECKING:
     from streamlit.components.v2.types import ComponentRenderer
 
+T = TypeVar("T")
 N = TypeVar("N", int, float)
 CASE_ID = re.compile("[0-9a-f]{32}")
 
@@ -62,6 +63,14 @@ def choose_caps(key: str) -> Caps:
     most = left.number_input("Response limit", min_value=1, value=None, placeholder="none", key=f"{key}most_calls")
     cost = right.number_input("Cost limit (USD)", min_value=0.01, value=None, placeholder="none", key=f"{key}most_cost")
     return Caps(max_calls=most, max_cost_usd=cost)
+
+
+def select(place: Any, words: str, options: Mapping[T, str], now: object, key: str, help: str | None = None) -> T:
+    """One of these, shown in words; the first where ``now`` is none of them."""
+    keys = list(options)
+    at = keys.index(now) if now in keys else 0
+    chosen: T = place.selectbox(words, keys, at, options.__getitem__, key=key, help=help)
+    return chosen
 
 
 END = 6

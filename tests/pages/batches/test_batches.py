@@ -54,7 +54,7 @@ def test_a_sheet_that_is_not_hidden_comes_first_and_conversations_are_chosen(ope
 
 
 PIPELINE = config.preset("recommended")
-FOUND = file_check.Check(accepted=100, rejected={}, referenced=0, without_call=10, characters=100 * 300)
+FOUND = file_check.Check(accepted=100, without_call=10, characters=100 * 300)
 
 
 def _settings(**changes: object) -> Settings:
