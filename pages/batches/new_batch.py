@@ -391,7 +391,7 @@ def review_estimate(
     found: Check, audit_rate: float, batches: Sequence[BatchSummary], version: str
 ) -> Mapping[Reach, str]:
     """What follows from each choice, by the shares escalated and unsafe of texts screened under these settings, else
-    assumed.
+    assumed, with as many unsafe as the file's own labels say.
     """
     same = [one.progress for one in batches if one.configuration_version == version]
     if decided := sum(one.safe + one.unsafe + one.human_review for one in same):
@@ -399,7 +399,10 @@ def review_estimate(
         basis = f"from {count_of(decided, 'text')} screened with these settings"
     else:
         _, unsafe, escalated = ASSUMED
-        basis = f"assumes {escalated:.0%} escalated, {unsafe:.0%} unsafe"
+        unsafe = found.unsafe / found.referenced if found.referenced else unsafe
+        basis = (
+            f"assumes {escalated:.0%} escalated, {unsafe:.0%} unsafe{' as in your file' if found.referenced else ''}"
+        )
     asked = found.accepted - found.without_call
 
     def reviews(share: float) -> str:

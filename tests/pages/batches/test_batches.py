@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,16 +106,19 @@ def test_what_follows_from_each_choice_is_reckoned_before_the_start(page_databas
     """10 are escalated without a call. Of the other 90: one in twenty escalated, as many labeled unsafe, 2% of
     the rest drawn: 10 + 90 · (0.1 + 0.02 · 0.9) = 20.6 and 10 + 90 · (0.05 + 0.02 · 0.95) = 16.2. Seen under the same
     settings, 2 of 4 escalated and 1 unsafe: 10 + 90 · (0.75 + 0.02 · 0.25) = 78 and 10 + 90 · (0.5 + 0.01) = 56.
+    Where half of a file's labels are unsafe, so are its texts: 10 + 90 · (0.55 + 0.02 · 0.45) = 60.3.
     """
     batch(page_database, [f"a plain text, number {n}" for n in range(4)])
     for case_id, outcome in zip(waiting(page_database), (*[Outcome.HUMAN_REVIEW] * 2, *Outcome), strict=False):
         decide(page_database, case_id, outcome)
     ended = batches.list_batches(page_database, RESEARCHER)
-    for settings, reviewed, counted, unsafe in (
-        ("other", 21, 16, 4),
-        (ended[0].configuration_version, 78, 56, 22),
+    labeled = replace(FOUND, referenced=60, unsafe=30)
+    for found, settings, reviewed, counted, unsafe in (
+        (FOUND, "other", 21, 16, 4),
+        (labeled, "other", 60, 16, 45),
+        (labeled, ended[0].configuration_version, 78, 56, 22),
     ):
-        said = new_batch.review_estimate(FOUND, 0.02, ended, settings)
+        said = new_batch.review_estimate(found, 0.02, ended, settings)
         assert f"About {reviewed} cases to review" in said[Reach.READ]
         for reach in (Reach.LIST, Reach.COUNT):
             assert f"about {unsafe} expected" in said[reach] and f"About {counted} cases to review" in said[reach]
@@ -157,7 +161,7 @@ def test_price_and_reviews_are_said_before_the_start(open_page: Opener, page_dat
     assert estimate["At most"] == "600" and 28 <= int(estimate["Expected"]) <= 39
     reach = next(radio for radio in page.radio if radio.key.startswith("reach_"))
     read, *others = reach.proto.captions
-    assert reach.value is Reach.READ and "About 0 cases" in read
+    assert reach.value is Reach.READ and "About 1 case " in read
     assert all(said.startswith(":red[") and "1 labeled unsafe in your file" in said for said in others)
     page.selectbox(key="batch_preset").set_value("paper")
     page.number_input(key="batch_budget").set_value(50).run()
