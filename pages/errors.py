@@ -42,7 +42,7 @@ require(person, Action.VIEW_RESULTS)
 
 def matrix(counts: Counts, labels: Labels, *, dark: bool) -> Styler:
     """The matrix as a styled table: every decided cell says in words what it is, and its tint its share of the row."""
-    words, tints = pd.DataFrame(index=pd.Index(REFERENCES, name=f"{LABELS[labels]} ↓ outcome →")), {}
+    words, tints = pd.DataFrame(index=pd.Index(REFERENCES, name=f"{LABELS[labels]} ↓")), {}
     for outcome, title in OUTCOMES.items():
         said, tinted = [], []
         for reference in REFERENCES:

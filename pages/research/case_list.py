@@ -227,7 +227,6 @@ def case_list(db: Database, person: Actor, cell: Cell) -> None:
 
 def _table(rows: Sequence[Mapping[str, object]], shown: Sequence[str], name: str, *, selectable: bool) -> list[str]:
     columns = {
-        "ID": st.column_config.TextColumn("ID", width="medium"),
         "Margin": st.column_config.ProgressColumn(
             "Margin",
             min_value=0,
