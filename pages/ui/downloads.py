@@ -433,4 +433,4 @@ def batch_files(person: Actor, one: BatchSummary) -> None:
     with st.popover("Export", icon=":material/download:"):
         show_files(files)
         corrected = " Corrected labels: the original label, every review and the final label." if may_export else ""
-        st.caption(f"CSV escapes formulas; use JSON lines for unmodified text.{corrected}")
+        st.caption(f"All cases of the upload. CSV escapes formulas; use JSON lines for unmodified text.{corrected}")
