@@ -22,7 +22,7 @@ from api.schemas import BatchFound, Found, Listed, NewText, Problem, RowFound, S
 from jobs.intake import receiver
 from jobs.process import Clock
 from screening.datasets.mapping import FileMapping, mapping_schema, read_mapping
-from screening.datasets.sources import FileRefused
+from screening.datasets.rows import FileRefused
 from screening.labels import Outcome
 from screening.review.triage import Reach
 from screening.settings import Settings

@@ -100,7 +100,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _run(program: str, command: Callable[[], int | None]) -> int:
-    from screening.datasets.sources import FileRefused
+    from screening.datasets.rows import FileRefused
 
     code = 2
     _stopped_by.clear()

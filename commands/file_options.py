@@ -22,12 +22,12 @@ from screening.datasets.mapping import (
     mapping_json,
     pairs,
     propose_turns,
+    proposed_mapping,
     read_mapping,
     speakers_said,
 )
-from screening.datasets.profile import proposed_mapping
 from screening.datasets.reader import Table, columns_of, read_table
-from screening.datasets.sources import Source
+from screening.datasets.rows import Source
 from screening.labels import Label
 from screening.words import count_of
 

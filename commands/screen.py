@@ -132,10 +132,7 @@ def in_red(sentence: str) -> str:
 
 def announcements(table: Table, reach: Reach) -> Iterator[str]:
     """How the file was read, for whoever pays for screening it, and what nobody will see."""
-    layout = table.layout
-    separated = layout.separated_by and f"separated by {layout.separated_by}"
-    read_as = ", ".join(part for part in (layout.format, layout.encoding and layout.encoding.name, separated) if part)
-    yield f"{table.name}: {count_of(table.profile.rows, 'row')}, read as {read_as}"
+    yield f"{table.name}: {count_of(table.profile.rows, 'row')}, read as {table.layout.words}"
     yield from mapping_lines(table)
     yield from table.warnings
     if reach is not Reach.READ:

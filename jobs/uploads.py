@@ -18,7 +18,7 @@ from jobs.intake import MOST_LOST, fill_batch
 from jobs.process import Clock, retry
 from screening.datasets.mapping import ColumnMapping, column_mapping
 from screening.datasets.reader import Table, read_table
-from screening.datasets.sources import FileRefused
+from screening.datasets.rows import FileRefused
 from screening.labels import Label
 from screening.review.actors import SYSTEM
 from screening.settings import Settings

@@ -24,8 +24,7 @@ from pages.ui.words import (
 )
 from screening.datasets.conversations import SUFFIXES, TurnsRefused, decode, detect_shape, read_case
 from screening.datasets.mapping import ASKED, JUDGED, ConversationReading, Shape
-from screening.datasets.rows import NewCase
-from screening.datasets.sources import FileRefused
+from screening.datasets.rows import FileRefused, NewCase
 from screening.labels import Label, Outcome
 from screening.pipeline.config import PipelineConfig, most_calls
 from screening.pipeline.engine import Reason

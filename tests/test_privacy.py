@@ -21,7 +21,7 @@ from sqlalchemy.exc import DBAPIError
 
 from commands.__main__ import main
 from screening.datasets.reader import read_table
-from screening.datasets.sources import FileRefused
+from screening.datasets.rows import FileRefused
 from screening.review.review_form import ReviewLabel
 from screening.review.triage import Priority
 from storage.audit_log import append

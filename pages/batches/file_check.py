@@ -20,8 +20,7 @@ from pages.ui.words import literal
 from screening.datasets import mapping as reading
 from screening.datasets.mapping import OPTIONS, ColumnMapping, FileMapping, Shape
 from screening.datasets.reader import Table, read_table
-from screening.datasets.rows import NewCase, Reason, Receive, Row, map_label
-from screening.datasets.sources import ColumnsUnclear, FileRefused
+from screening.datasets.rows import ColumnsUnclear, FileRefused, NewCase, Reason, Receive, Row, map_label
 from screening.labels import Label
 from screening.pipeline.engine import guard_for
 from screening.review.policy import Action
@@ -360,13 +359,6 @@ def preview_rows(found: Check, labels: Labels) -> list[dict[str, Any]]:
         read_as = label.value if label else value and f"ignored: {visible(value)}"
         rows.append({name: said for name, said in (row | {"Original label": read_as}).items() if said is not None})
     return rows
-
-
-def format_words(table: Table) -> str:
-    """How the file was read, in words: kind, encoding, separator."""
-    layout = table.layout
-    encoding = layout.encoding and f"{layout.encoding.name}{' (a guess)' if layout.encoding.guessed else ''}"
-    return ", ".join(part for part in (str(layout.format), encoding, layout.separated_by) if part)
 
 
 @st.cache_resource(

@@ -21,8 +21,7 @@ from pages.ui.words import NOT_PRIVATE, duration, literal, money
 from screening.datasets.export import rejected_csv
 from screening.datasets.mapping import ColumnMapping, FileMapping
 from screening.datasets.reader import Table, describe_reading
-from screening.datasets.rows import RejectedRow
-from screening.datasets.sources import FileRefused
+from screening.datasets.rows import FileRefused, RejectedRow
 from screening.labels import LABELS
 from screening.pipeline.config import PipelineConfig, mean_calls, most_calls
 from screening.pipeline.cost import cost_usd, usage_per_call
@@ -140,7 +139,7 @@ def show_counts(table: Table, found: Check, rejected: StreamedFile) -> None:
     out = found.rejected.total()
     st.markdown(
         f"**{count_of(found.rows_in, 'row')}**: :green[**{found.accepted:,} accepted**], "
-        f"{':red' if out else ''}[**{out:,} rejected**] · {literal(file_check.format_words(table))}".replace(
+        f"{':red' if out else ''}[**{out:,} rejected**] · {literal(table.layout.words)}".replace(
             "[**0 rejected**]", "0 rejected"
         )
     )

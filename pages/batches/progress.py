@@ -12,7 +12,7 @@ from jobs.uploads import BY_PEOPLE, IntakeRuns, Upload
 from pages.ui import context, engine_view, widgets
 from pages.ui.context import compute, compute_again, singleton
 from pages.ui.words import STATE_WORDS, duration, error_words, literal, money
-from screening.datasets.sources import FileRefused
+from screening.datasets.rows import FileRefused
 from screening.labels import OUTCOMES, Label
 from screening.pipeline.config import PipelineConfig
 from screening.pipeline.errors import NO_LABEL

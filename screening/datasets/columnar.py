@@ -12,9 +12,22 @@ import numpy as np
 import numpy.typing as npt
 
 from screening.datasets.json_rows import class_name, class_names
-from screening.datasets.mapping import normalised_name, unique_names
-from screening.datasets.rows import CELL_LIMIT, FileLayout, FileRow, Rows, most_characters, require_few_columns
-from screening.datasets.sources import FileFormat, FileRefused, Source, damage_refused, open_source
+from screening.datasets.rows import (
+    CELL_LIMIT,
+    FileFormat,
+    FileLayout,
+    FileRefused,
+    FileRow,
+    Rows,
+    Source,
+    damage_refused,
+    most_characters,
+    normalised_name,
+    open_source,
+    require_few_columns,
+    require_few_rows,
+    unique_names,
+)
 from screening.settings import FILE_LIMITS
 
 _DELTA_BYTE_ARRAY = 7
@@ -127,30 +140,21 @@ class _Thrift:
         return fields
 
 
-_DICTIONARY, _BATCH = 2, 3
-
-
 def unpacked_bytes(message: Any) -> int:
     """Of a message of an Arrow stream what its compressed buffers say that they unpack to; 0 where none is compressed.
 
-    Raises struct.error for a damaged one.
+    Raises struct.error or TypeError for a damaged one.
     """
+    if message.type not in ("record batch", "dictionary"):
+        return 0
     metadata, body = bytes(message.metadata), message.body
-    root = struct.unpack_from("<I", metadata)[0]
-    kind = _field(metadata, root, 1)
-    batch = _pointed(metadata, _field(metadata, root, 2))
-    if kind is None or batch is None:
+    batch = _child(metadata, struct.unpack_from("<I", metadata)[0], 2)
+    if message.type == "dictionary":
+        batch = _child(metadata, batch, 1)
+    if _field(metadata, batch, 3) is None:
         return 0
-    if metadata[kind] == _DICTIONARY:
-        batch = _pointed(metadata, _field(metadata, batch, 1))
-    elif metadata[kind] != _BATCH:
-        return 0
-    buffers = None if batch is None else _pointed(metadata, _field(metadata, batch, 2))
-    if batch is None or buffers is None or _field(metadata, batch, 3) is None:
-        return 0
-    count = struct.unpack_from("<I", metadata, buffers)[0]
-    total = 0
-    for place in range(count):
+    buffers, total = _child(metadata, batch, 2), 0
+    for place in range(struct.unpack_from("<I", metadata, buffers)[0]):
         offset, length = struct.unpack_from("<qq", metadata, buffers + 4 + 16 * place)
         if length >= 8:
             total += max(struct.unpack("<q", bytes(body[offset : offset + 8]))[0], 0)
@@ -166,11 +170,10 @@ def _field(metadata: bytes, table: int, number: int) -> int | None:
     return table + offset if offset else None
 
 
-def _pointed(metadata: bytes, place: int | None) -> int | None:
-    return None if place is None else place + int(struct.unpack_from("<I", metadata, place)[0])
-
-
-_SPLIT = "split"
+def _child(metadata: bytes, table: int, number: int) -> int:
+    """Where the table or the list begins that a field of a table points at."""
+    place: Any = _field(metadata, table, number)
+    return int(place + struct.unpack_from("<I", metadata, place)[0])
 
 
 Parts = tuple[tuple[Source, str | None], ...]
@@ -199,8 +202,9 @@ def _read(kind: FileFormat, parts: Parts, columns: tuple[str, ...], names: Mappi
         with damage_refused(kind):
             for cells in _rows_of(source):
                 row += 1
-                named = (_plain(class_name(cell, names.get(place))) for place, cell in enumerate(cells))
-                yield FileRow.of_values(row, row, dict(zip(columns, (*named, split), strict=False)))
+                named = (class_name(cell, names.get(place)) for place, cell in enumerate(cells))
+                written = (cell.isoformat() if hasattr(cell, "isoformat") else cell for cell in named)
+                yield FileRow.of_values(row, row, dict(zip(columns, (*written, split), strict=False)))
 
 
 def _parts(folder: Path) -> Iterator[tuple[Path, str | None]]:
@@ -235,8 +239,8 @@ def _describe(whole: Source, kind: FileFormat, parts: Parts) -> FileLayout:
     if not columns or any(one != columns[0] for one in columns) or any(one != names[0] for one in names):
         raise FileRefused("The parts of this data set do not have the same columns.")
     require_few_columns(columns[0])
-    split = any(split for _, split in parts) and _SPLIT not in map(normalised_name, columns[0])
-    every = (*columns[0], *((_SPLIT,) if split else ()))
+    split = any(split for _, split in parts) and "split" not in map(normalised_name, columns[0])
+    every = (*columns[0], *(("split",) if split else ()))
     return FileLayout(source=whole, format=kind, read=partial(_read, kind, parts, every, names[0]), columns=every)
 
 
@@ -264,8 +268,7 @@ def _rows_of(source: Source) -> Iterator[tuple[Any, ...]]:
     with open_source(source) as stream:
         row = 0
         for batch in _parquet_batches(stream, most_characters(source)) if _is_parquet(stream) else _reader(stream):
-            if row + batch.num_rows > FILE_LIMITS.rows:
-                raise FileRefused(f"The file has more than {FILE_LIMITS.rows:,} rows. Send it in parts.")
+            require_few_rows(row + batch.num_rows)
             batch.validate(full=True)  # a wrong offset would point at other memory
             _require_short(batch, row)
             for place in range(batch.num_rows):
@@ -321,8 +324,7 @@ def _parquet_batches(stream: Any, most: int) -> Iterator[Any]:
     leaves = [metadata.schema.column(place) for place in range(len(metadata.schema))]
     if any(leaf.length > CELL_LIMIT // 256 for leaf in leaves if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY"):
         raise FileRefused("This Parquet file has a column of very long values of one length. Send it as CSV.")
-    if metadata.num_rows > FILE_LIMITS.rows:
-        raise FileRefused(f"The file has more than {FILE_LIMITS.rows:,} rows. Send it in parts.")
+    require_few_rows(metadata.num_rows)
     plans = plan_unpacking(stream, most)
     for group, (rows, prefixed) in enumerate(plans):
         texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and leaf.path not in prefixed]
@@ -344,7 +346,3 @@ def _reader(stream: Any) -> Any:
             )
     stream.seek(start)
     return pa.ipc.open_stream(stream)
-
-
-def _plain(value: object) -> object:
-    return value.isoformat() if hasattr(value, "isoformat") else value

@@ -12,6 +12,7 @@ from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
 from screening.datasets.rows import (
     Conversation,
     Fields,
+    FileRefused,
     FileRow,
     NewCase,
     Reason,
@@ -22,7 +23,7 @@ from screening.datasets.rows import (
     is_placeholder,
     parsed_list,
 )
-from screening.datasets.sources import FileRefused, detect_encoding, open_text
+from screening.datasets.text_files import detect_encoding, open_text
 from screening.text.conversation import MOST_TURNS, SENT, Judged, Question, Role, Turn, receive_conversation
 from screening.text.flags import Flag
 
@@ -72,10 +73,9 @@ def role_of(word: str, speakers: Mapping[str, Role | None]) -> Role | None:
 def turns_of_messages(cell: str, speakers: Mapping[str, Role | None]) -> tuple[Turn, ...]:
     """The turns of a list of messages, as OpenAI, Anthropic and others write them. Raises TurnsRefused."""
     found = parsed_list(cell)
-    if found is None or not all(isinstance(one, dict) for one in found):
-        raise TurnsRefused(Reason.NOT_A_CONVERSATION, "no list of turns stands where one was expected")
-    if not found:
-        raise TurnsRefused(Reason.NOT_A_CONVERSATION, "the list of turns is empty")
+    if not found or not all(isinstance(one, dict) for one in found):
+        said = "the list of turns is empty" if found == [] else "no list of turns stands where one was expected"
+        raise TurnsRefused(Reason.NOT_A_CONVERSATION, said)
     require_few(len(found))
     return tuple(_turn(f"turn {number}", one, speakers) for number, one in enumerate(found, start=1))
 
@@ -159,11 +159,9 @@ def _line_parts(line: str) -> tuple[str | None, str, str]:
 
 
 def require_few(turns: int) -> None:
-    """TurnsRefused for a conversation of more turns than are read."""
     if turns > MOST_TURNS:
-        raise TurnsRefused(
-            Reason.TOO_MANY_TURNS, f"the conversation has {turns:,} turns; at most {MOST_TURNS:,} are read"
-        )
+        said = f"the conversation has {turns:,} turns; at most {MOST_TURNS:,} are read"
+        raise TurnsRefused(Reason.TOO_MANY_TURNS, said)
 
 
 def content_of(content: object) -> tuple[str, bool] | None:
@@ -255,43 +253,29 @@ def detect_shape(words: str) -> tuple[Shape, str]:
     >>> detect_shape("User: Hello")
     (<Shape.TRANSCRIPT: 'transcript'>, 'User: Hello')
     """
-    bare = words.strip()
-    if bare.startswith("{"):
-        return Shape.MESSAGES, json.dumps(_messages(_objects(bare)))
-    # a transcript may begin with a time in brackets
-    is_list = bare.startswith("[") and bare[1:].lstrip()[:1] in ("{", "]")
-    return Shape.MESSAGES if is_list else Shape.TRANSCRIPT, words
-
-
-def decode(content: bytes) -> str:
-    """The words of a file, in whatever encoding it is. Raises FileRefused."""
-    return open_text(content, detect_encoding(content)).read()
-
-
-def _objects(bare: str) -> list[Any]:
-    """The objects, one after the other with white space between them."""
-    found, at, decoder = [], 0, json.JSONDecoder()
+    bare, found, at = words.strip(), list[Any](), 0
+    if not bare.startswith("{"):  # a transcript may begin with a time in brackets
+        is_list = bare.startswith("[") and bare[1:].lstrip()[:1] in ("{", "]")
+        return Shape.MESSAGES if is_list else Shape.TRANSCRIPT, words
     while at < len(bare):
         try:
-            one, at = decoder.raw_decode(bare, at)
+            one, at = json.JSONDecoder().raw_decode(bare, at)
         except (ValueError, RecursionError) as wrong:
             line = bare.count("\n", 0, getattr(wrong, "pos", at)) + 1
             raise TurnsRefused(Reason.NOT_A_CONVERSATION, f"the JSON cannot be read from line {line} on") from None
         found.append(one)
         while at < len(bare) and bare[at].isspace():
             at += 1
-    return found
-
-
-def _messages(objects: list[Any]) -> list[Any]:
-    named = [(one, name) for one in objects if isinstance(one, dict) for name in _LISTS]
-    held = [one[name] for one, name in named if isinstance(one.get(name), list)]
-    if not held:
-        return objects
-    if len(objects) > 1:
-        said = f"these are {len(objects):,} conversations, and one is read here; upload the file as a batch"
+    named = [one[name] for one in found if isinstance(one, dict) for name in _LISTS if isinstance(one.get(name), list)]
+    if named and len(found) > 1:
+        said = f"these are {len(found):,} conversations, and one is read here; upload the file as a batch"
         raise TurnsRefused(Reason.NOT_A_CONVERSATION, said)
-    return list(held[0])
+    return Shape.MESSAGES, json.dumps(named[0] if named else found)
+
+
+def decode(content: bytes) -> str:
+    """The words of a file, in whatever encoding it is. Raises FileRefused."""
+    return open_text(content, detect_encoding(content)).read()
 
 
 MOST_CHARACTERS = 200_000_000
@@ -325,21 +309,21 @@ def _cases(row: FileRow, mapping: ColumnMapping, reading: ConversationReading) -
         turns = row.talk.turns if row.talk else _turns(cell, reading)
         asked = list(_asked(turns, reading))
     except TurnsRefused as refusal:
-        words = "" if row.talk or cell is None else _readable(cell)
-        yield _refused(row, refusal, words)
+        found = None if row.talk or cell is None else parsed_list(cell)
+        yield _refused(row, refusal, "\n\n".join(_strings(cell if found is None else found)))
         return
     for at, one in enumerate(asked):
         case = replace(row.with_fields(_identity_fields(row, mapping, reading, one)), talk=one)
-        missing = _missing(one)
-        if missing is not None:
-            said = "\n\n".join(turn.text for turn in turns if turn.role is Role.USER and turn.text.strip())
-            case = _refused(case, missing, said)
+        if (missing := _missing(one)) is not None:
+            said = (turn.text for turn in turns if turn.role is Role.USER and turn.text.strip())
+            case = _refused(case, missing, "\n\n".join(said))
         yield replace(case, turns=0 if at else len(turns))
 
 
-def _refused(row: FileRow, refusal: TurnsRefused, words: str, *, named: bool = False) -> FileRow:
-    """The row with why its conversation is not read; ``named`` says that the sentence names rows itself."""
-    detail = str(refusal) if named else f"row {row.row}: {refusal}"
+def _refused(row: FileRow, refusal: TurnsRefused, words: str) -> FileRow:
+    """The row with why its conversation is not read; where the sentence names no rows itself, it is said which."""
+    said = str(refusal)
+    detail = said if said.startswith("row") else f"row {row.row}: {said}"
     return replace(row, talk=None, problem=refusal.reason, detail=detail, cells=(words,) if words else ())
 
 
@@ -358,13 +342,8 @@ def _missing(one: Conversation) -> TurnsRefused | None:
     return None
 
 
-def _readable(cell: str) -> str:
-    """The words of a conversation that cannot be read as one: all strings of a list, or what stands there."""
-    found = parsed_list(cell)
-    return cell if found is None else "\n\n".join(_strings(found))
-
-
 def _strings(value: object) -> Iterator[str]:
+    """All strings of a list that cannot be read as turns."""
     if isinstance(value, str):
         yield value
     for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -445,7 +424,7 @@ def _together(rows: Rows, mapping: ColumnMapping, reading: ConversationReading) 
         name, words = row.single(mapping.id), words_of(row.content(mapping.text))
         if name is None or not name.strip():
             why = TurnsRefused(Reason.NO_ID, f"row {row.row} says of no conversation that it is a turn of it")
-            nameless.append(_refused(row.with_fields({mapping.text: None}), why, words, named=True))
+            nameless.append(_refused(row.with_fields({mapping.text: None}), why, words))
             continue
         characters += len(words) + row.characters()
         if characters > MOST_CHARACTERS:
@@ -465,49 +444,41 @@ def _one(rows: list[FileRow], mapping: ColumnMapping, reading: ConversationReadi
         for name in (mapping.label, mapping.group, mapping.where, reading.reply_label)
         if name is not None
     }
-    first = rows[0].with_fields(shared | {mapping.text: None})
+    first, contents = rows[0].with_fields(shared | {mapping.text: None}), [row.content(mapping.text) for row in rows]
     try:
         require_few(len(rows))
-        speakers = speakers_of(reading)
-        turns = [_turn(f"row {row.row}", _message(row, mapping, reading), speakers) for row in rows]
-        order = _order([(row.row, _place(row, reading.order)) for row in rows])
+        turns = []
+        for row, content in zip(rows, contents, strict=True):
+            role, at, own = (row.single(column) for column in (reading.role, reading.time, reading.turn_id))
+            said = {"role": role, "content": content, "time": at, "id": own}
+            turns.append(_turn(f"row {row.row}", said, speakers_of(reading)))
+        order = _order(rows, reading.order)
     except TurnsRefused as refusal:
-        return _refused(first, refusal, "\n\n".join(words_of(row.content(mapping.text)) for row in rows), named=True)
+        return _refused(first, refusal, "\n\n".join(map(words_of, contents)))
     return replace(first, talk=Conversation(turns=tuple(turns[at] for at in order)))
 
 
-def _place(row: FileRow, order: str | None) -> str:
-    """Its place in the order, without such a column that of the file. Raises TurnsRefused."""
-    place = (row.single(order) or "").strip() if order else str(row.row)
-    if not place:
-        raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, f"row {row.row} has no place in the order")
-    return place
-
-
-def _message(row: FileRow, mapping: ColumnMapping, reading: ConversationReading) -> Mapping[str, Any]:
-    """A row as the message that it is."""
-    at, own = row.single(reading.time), row.single(reading.turn_id)
-    return {"role": row.single(reading.role), "content": row.content(mapping.text), "time": at, "id": own}
-
-
-def _order(places: list[tuple[int, str]]) -> list[int]:
-    """The rows (number and place of each) in their order: by numbers, where two must not be the same, or by times.
+def _order(rows: Sequence[FileRow], column: str | None) -> Sequence[int]:
+    """The rows in their order, without such a column that of the file: by numbers, no two the same, or by times.
     TurnsRefused for anything else, and for both mixed.
     """
-    keys = [(_read(float, order), _read(datetime.fromisoformat, order)) for _, order in places]
-    for (row, _), key in zip(places, keys, strict=True):
-        if key == (None, None):
-            sentence = f"row {row} has a place in the order that is no number and no time"
-            raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, sentence)
-    kind = 0 if all(number is not None for number, _ in keys) else 1
+    if column is None:
+        return range(len(rows))
+    places = [(row.single(column) or "").strip() for row in rows]
+    numbers, times = ([_read(kind, place) for place in places] for kind in (float, datetime.fromisoformat))
+    for row, place, number, time in zip(rows, places, numbers, times, strict=True):
+        if number is None and time is None:
+            said = "a place in the order that is no number and no time" if place else "no place in the order"
+            raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, f"row {row.row} has {said}")
+    keys = times if None in numbers else numbers
     try:
-        ordered = sorted(range(len(keys)), key=lambda at: keys[at][kind])
+        ordered = sorted(range(len(rows)), key=keys.__getitem__)
     except TypeError:  # None beside a time, or a time with a zone and one without
         sentence = "some of its places in the order are numbers and some times, or times with a zone and without"
         raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, sentence) from None
     for one, other in pairwise(ordered):
-        if kind == 0 and keys[one][0] == keys[other][0]:
-            first, second = sorted((places[one][0], places[other][0]))
+        if keys is numbers and keys[one] == keys[other]:
+            first, second = sorted((rows[one].row, rows[other].row))
             sentence = f"rows {first} and {second} have the same place in the order"
             raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, sentence)
     return ordered

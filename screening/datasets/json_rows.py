@@ -10,16 +10,22 @@ from typing import Any
 
 from screening.datasets.conversations import words_of
 from screening.datasets.mapping import propose_mapping
-from screening.datasets.rows import CELL_LIMIT, Fields, FileLayout, FileRow, Reason, Rows, agreed_value
-from screening.datasets.sources import (
+from screening.datasets.rows import (
+    CELL_LIMIT,
     Encoding,
+    Fields,
     FileFormat,
+    FileLayout,
     FileRefused,
+    FileRow,
+    Reason,
+    Rows,
     Source,
+    agreed_value,
     damage_refused,
     open_source,
-    open_text,
 )
+from screening.datasets.text_files import open_text
 from screening.text.unique_keys import RepeatedKey, unique_keys
 
 
@@ -66,9 +72,12 @@ def flatten(row: Mapping[str, Any]) -> Mapping[str, Any]:
     {'id': '7', 'text': 'a', 'label': 'unsafe'}
     """
     if isinstance(row.get("data"), dict) and ("annotations" in row or "predictions" in row or "completions" in row):
-        return _label_studio(row)
+        given = [one for one in _list(row.get("annotations") or row.get("completions")) if isinstance(one, dict)]
+        answers = [_label_studio(one) for one in given if not one.get("was_cancelled")]
+        return {"id": row.get("id"), **row["data"], **_labels(answers)}
     if isinstance(row.get("fields"), dict) and ("responses" in row or "suggestions" in row):
-        return _argilla(row)
+        plain = {"id": row.get("external_id") or row.get("id"), **row["fields"]}
+        return {**dict(_items(row.get("metadata"))), **plain, **_labels(_argilla(row.get("responses")))}
     if not _OF_A_TWEET.isdisjoint(row):
         return _tweet(row)
     if isinstance(row.get("output"), dict) and {"id", "input", "target"} <= row.keys():
@@ -76,13 +85,7 @@ def flatten(row: Mapping[str, Any]) -> Mapping[str, Any]:
     return row
 
 
-def _label_studio(row: Mapping[str, Any]) -> dict[str, Any]:
-    given = [one for one in _list(row.get("annotations") or row.get("completions")) if isinstance(one, dict)]
-    answers = [_answers(one) for one in given if not one.get("was_cancelled")]
-    return {"id": row.get("id"), **row["data"], **_labels(answers)}
-
-
-def _answers(annotation: Mapping[str, Any]) -> dict[str, str]:
+def _label_studio(annotation: Mapping[str, Any]) -> dict[str, str]:
     """What one annotation says to each question: its choices or rating."""
     answers: dict[str, list[str]] = {}
     for one in _list(annotation.get("result")):
@@ -102,23 +105,14 @@ def _labels(answers: Iterable[Mapping[str, str]]) -> dict[str, str | None]:
     return {name: agreed_value(said) for name, said in given.items()} or {"label": None}
 
 
-def _argilla(row: Mapping[str, Any]) -> dict[str, Any]:
-    plain = {"id": row.get("external_id") or row.get("id"), **row["fields"]}
-    metadata = row.get("metadata")
-    return {**(metadata if isinstance(metadata, dict) else {}), **plain, **_labels(_responses(row))}
-
-
-def _responses(row: Mapping[str, Any]) -> Iterator[Mapping[str, str]]:
-    """What each response that was not put aside says to each question."""
-    given = row.get("responses")
-    for question, responses in _items(given):
-        for one in _list(responses):
-            if isinstance(one, dict) and one.get("status", "submitted") == "submitted" and "value" in one:
-                yield {str(question): _word(one["value"])}
-    for one in _list(given):
-        values = one.get("values") if isinstance(one, dict) and one.get("status", "submitted") == "submitted" else None
-        answered = {str(name): value for name, value in _items(values) if isinstance(value, dict) and "value" in value}
-        yield {name: _word(value["value"]) for name, value in answered.items()}
+def _argilla(given: object) -> Iterator[Mapping[str, str]]:
+    """What each response that was not put aside says to each question: a list by question, or a list of all."""
+    every: list[tuple[Any, Any]] = [(one, one.get("values")) for one in _list(given) if isinstance(one, dict)]
+    every += [(one, {question: one}) for question, several in _items(given) for one in _list(several)]
+    for one, values in every:
+        if isinstance(one, dict) and one.get("status", "submitted") == "submitted":
+            answered = ((str(name), said) for name, said in _items(values) if isinstance(said, dict))
+            yield {name: _word(said["value"]) for name, said in answered if "value" in said}
 
 
 def _tweet(row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -134,9 +128,8 @@ def _tweet(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _full_text(part: object) -> str | None:
-    found = (
-        next((part[name] for name in ("full_text", "text") if part.get(name)), None) if isinstance(part, dict) else None
-    )
+    texts = dict(_items(part))
+    found = texts.get("full_text") or texts.get("text")
     return found if isinstance(found, str) else None
 
 
@@ -155,25 +148,19 @@ def decided(fields: Fields) -> Fields:
 
 
 def _inspect(row: Mapping[str, Any]) -> dict[str, Any]:
-    asked, output = row["input"], row["output"]
-    scores = row.get("scores")
-    found = {f"score {name}": one.get("value") for name, one in _items(scores) if isinstance(one, dict)}
+    """A sample: the user's last message, the model's first answer, and what each scorer gave."""
+    said = [one for one in _list(row["input"]) if isinstance(one, dict) and one.get("role") == "user"]
+    choices = _list(row["output"].get("choices"))
+    first = dict(_items(choices[0])).get("message") if choices else None
     epoch = row.get("epoch")
-    identity = str(row["id"]) if epoch in (None, 1, "1") else f"{row['id']} epoch {epoch}"
-    reply = output.get("completion") or _first_choice(output)
-    return {"id": identity, "text": _last_user(asked), "response": reply, "label": _word(row["target"]), **found}
-
-
-def _first_choice(output: Mapping[str, Any]) -> str | None:
-    choices = _list(output.get("choices"))
-    message = choices[0].get("message") if choices and isinstance(choices[0], dict) else None
-    return words_of(message.get("content")) if isinstance(message, dict) else None
-
-
-def _last_user(asked: object) -> object:
-    """The last message of the user where the input is a list of messages."""
-    messages = [one for one in _list(asked) if isinstance(one, dict) and one.get("role") == "user"]
-    return words_of(messages[-1].get("content")) if messages else asked
+    return {
+        "id": str(row["id"]) if epoch in (None, 1, "1") else f"{row['id']} epoch {epoch}",
+        "text": words_of(said[-1].get("content")) if said else row["input"],
+        "response": row["output"].get("completion")
+        or (words_of(first.get("content")) if isinstance(first, dict) else None),
+        "label": _word(row["target"]),
+        **{f"score {name}": one.get("value") for name, one in _items(row.get("scores")) if isinstance(one, dict)},
+    }
 
 
 def _word(value: object) -> str:
@@ -193,29 +180,43 @@ ROW_KEYS: tuple[str, ...] = ("data", "rows", "items", "records", "examples", "sa
 
 _CHUNK = 1 << 16
 _SPACE = " \t\r\n"
+_BETWEEN_ROWS = _SPACE + "\ufeff\x1e"
 
 
-def json_format(source: Source, encoding: Encoding) -> FileFormat | None:
-    """Which kind of JSON it is by its start, or None when it does not begin like JSON rows."""
+def find_json(source: Source, encoding: Encoding) -> FileLayout | None:
+    """The JSON that this is by its start; None where it does not begin like rows of JSON."""
+    kind = None
     with open_text(source, encoding, newline="\n") as text:
-        first = _first_line(text)
+        lines = (bare for line in iter(lambda: text.readline(CELL_LIMIT), "") if (bare := line.strip(_BETWEEN_ROWS)))
+        first = next(lines, "")
         if first.startswith("["):
-            return FileFormat.JSON_ARRAY
-        if not first.startswith("{"):
-            return None
-        begun = _first_value(first)
-        if isinstance(begun, dict) and not _holds_rows(begun):
-            return FileFormat.JSON_LINES
-        if isinstance(_first_value(_first_line(text)), dict):
-            return FileFormat.JSON_LINES  # the first line is damaged, the second is not
-    return FileFormat.JSON_OBJECT
+            kind = FileFormat.JSON_ARRAY
+        elif first.startswith("{"):
+            begun = _first_value(first)
+            # where the first line is damaged and the second is not, it is JSON lines too
+            alone = isinstance(begun, dict) and not _holds_rows(begun)
+            in_lines = alone or isinstance(_first_value(next(lines, "")), dict)
+            kind = FileFormat.JSON_LINES if in_lines else FileFormat.JSON_OBJECT
+    if kind is None:
+        return None
+    read = partial(_read_lines if kind is FileFormat.JSON_LINES else _read_document, source, encoding)
+    return FileLayout(source=source, format=kind, read=read, encoding=encoding)
 
 
-def read_json(source: Source, encoding: Encoding, kind: FileFormat) -> Rows:
-    """Every row of a JSON file. FileRefused where the document itself is damaged."""
-    if kind is FileFormat.JSON_LINES:
-        return _read_lines(source, encoding)
-    return _read_document(source, encoding)
+def _first_value(line: str) -> object:
+    """The value at the start of the line, whatever follows it; None where there is none."""
+    try:
+        return _decoder().raw_decode(line)[0]
+    except RepeatedKey:
+        return {"": None}
+    except (json.JSONDecodeError, RecursionError):
+        return None
+
+
+def _holds_rows(value: Mapping[str, Any]) -> bool:
+    lists = (value[key] for key in ROW_KEYS if isinstance(value.get(key), list))
+    holds = any(all(isinstance(one, dict) for one in rows) for rows in lists)
+    return holds and not propose_mapping(key for key in value if key not in ROW_KEYS)
 
 
 def _decoder() -> json.JSONDecoder:
@@ -225,17 +226,23 @@ def _decoder() -> json.JSONDecoder:
     )
 
 
+def _record(row: int, line: int, value: object) -> FileRow:
+    if not isinstance(value, dict):
+        return FileRow(row, line, None, Reason.NOT_AN_OBJECT, "the element is not an object with named values")
+    return FileRow.of_values(row, line, flatten(value))
+
+
 def _read_lines(source: Source, encoding: Encoding) -> Rows:
     decoder, row = _decoder(), 0
     with open_text(source, encoding, newline="\n") as text:
         for number, line in enumerate(iter(lambda: text.readline(CELL_LIMIT), ""), start=1):
             if len(line) >= CELL_LIMIT:
                 raise FileRefused(f"longer than {CELL_LIMIT:,} characters.", line=number)
-            if not line.strip(_SPACE + "\ufeff\x1e"):
+            if not (bare := line.strip(_BETWEEN_ROWS)):
                 yield None
                 continue
             row += 1
-            yield _line_record(decoder, row, number, line.strip(_SPACE + "\ufeff\x1e"))
+            yield _line_record(decoder, row, number, bare)
 
 
 def _line_record(decoder: json.JSONDecoder, row: int, number: int, line: str) -> FileRow:
@@ -279,7 +286,7 @@ class _Window:
                 self._position += 1
             if self._ended:
                 return ""
-            self._grow(_CHUNK)
+            self._grow()
 
     def take(self, character: str) -> bool:
         """Step over the character if it is next."""
@@ -321,7 +328,8 @@ class _Window:
             keys.add(key)
             if key in ROW_KEYS and not found and self.peek() == "[":
                 found = True
-                yield from self.records(_names(beside.get("features")))
+                features = (dict(_items(one)) for one in _list(beside.get("features")))
+                yield from self.records({str(one.get("name")): class_names(one.get("type")) for one in features})
             else:
                 beside[key] = self.next_value()
         if propose_mapping(beside) if found else any(isinstance(one, dict | list) for one in beside.values()):
@@ -332,76 +340,37 @@ class _Window:
     def next_value(self) -> object:
         """The next value. FileRefused when it is damaged, cut off or too large."""
         self.peek()
-        line, chunk = self.line, _CHUNK
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._buffer, self._position)
             except RepeatedKey:
-                raise FileRefused("an object names the same key twice; one value would be lost.", line=line) from None
+                raise FileRefused(
+                    "an object names the same key twice; one value would be lost.", line=self.line
+                ) from None
             except (json.JSONDecodeError, RecursionError):
                 end = len(self._buffer)
                 if self._ended:
-                    raise FileRefused("the JSON is damaged or cut off here.", line=line) from None
+                    raise FileRefused("the JSON is damaged or cut off here.", line=self.line) from None
             if end < len(self._buffer) or self._ended:
-                return self._step(value, end)
+                self.line += self._buffer.count("\n", self._position, end)
+                self._position = end
+                return value
             if len(self._buffer) > CELL_LIMIT:
-                raise FileRefused("damaged JSON, or an object that is too large, begins here.", line=line)
-            self._grow(chunk)
-            chunk *= 2
+                raise FileRefused("damaged JSON, or an object that is too large, begins here.", line=self.line)
+            self._grow()
 
-    def _step(self, value: object, end: int) -> object:
-        self.line += self._buffer.count("\n", self._position, end)
-        self._position = end
-        return value
-
-    def _grow(self, size: int) -> None:
-        more = self._text.read(size)
-        self._ended = not more
-        self._buffer, self._position = self._buffer[self._position :] + more, 0
-
-
-def _names(features: object) -> dict[str, Sequence[str] | None]:
-    """What the numbers of each column stand for."""
-    return {
-        str(one["name"]): class_names(one.get("type"))
-        for one in _list(features)
-        if isinstance(one, dict) and "name" in one
-    }
-
-
-def _holds_rows(value: Mapping[str, Any]) -> bool:
-    lists = (value[key] for key in ROW_KEYS if isinstance(value.get(key), list))
-    holds = any(all(isinstance(one, dict) for one in rows) for rows in lists)
-    return holds and not propose_mapping(key for key in value if key not in ROW_KEYS)
-
-
-def _record(row: int, line: int, value: object) -> FileRow:
-    if not isinstance(value, dict):
-        return FileRow(row, line, None, Reason.NOT_AN_OBJECT, "the element is not an object with named values")
-    return FileRow.of_values(row, line, flatten(value))
-
-
-def _first_line(text: TextIOWrapper) -> str:
-    for line in iter(lambda: text.readline(CELL_LIMIT), ""):
-        if stripped := line.strip(_SPACE + "\ufeff\x1e"):
-            return stripped
-    return ""
-
-
-def _first_value(line: str) -> object:
-    """The value at the start of the line, whatever follows it; None where there is none."""
-    try:
-        return _decoder().raw_decode(line)[0]
-    except RepeatedKey:
-        return {"": None}
-    except (json.JSONDecodeError, RecursionError):
-        return None
+    def _grow(self) -> None:
+        """Forget what was read; what is left is at least doubled, so that a long value is not read too often."""
+        self._buffer, self._position = self._buffer[self._position :], 0
+        more = self._text.read(max(_CHUNK, len(self._buffer)))
+        self._buffer, self._ended = self._buffer + more, not more
 
 
 def find_inspect_log(source: Source, _sheet: str | None = None) -> FileLayout | None:
     """The log in its packed form that this is; None for any other kind of file."""
-    read = partial(read_inspect_log, source)
-    return FileLayout(source=source, format=FileFormat.INSPECT_LOG, read=read) if is_inspect_log(source) else None
+    if not is_inspect_log(source):
+        return None
+    return FileLayout(source=source, format=FileFormat.INSPECT_LOG, read=partial(_read_samples, source))
 
 
 def is_inspect_log(source: Source) -> bool:
@@ -416,7 +385,7 @@ def is_inspect_log(source: Source) -> bool:
     return "header.json" in names or any(name.startswith("_journal/") for name in names)
 
 
-def read_inspect_log(source: Source) -> Rows:
+def _read_samples(source: Source) -> Rows:
     """One row a sample, in the order of their names. FileRefused for a damaged archive."""
     with damage_refused(FileFormat.INSPECT_LOG):
         for row, content in enumerate(sample_files(source), start=1):
@@ -424,12 +393,12 @@ def read_inspect_log(source: Source) -> Rows:
 
 
 def _sample(row: int, content: bytes) -> FileRow:
-    if len(content) > CELL_LIMIT:
-        return FileRow(row, row, None, Reason.NOT_JSON, "the sample is larger than is read at all")
-    try:
-        return _record(row, row, json.loads(content))
-    except (ValueError, RecursionError):
-        return FileRow(row, row, None, Reason.NOT_JSON, "the sample is not a complete JSON object")
+    detail = "the sample is larger than is read at all"
+    if len(content) <= CELL_LIMIT:
+        detail = "the sample is not a complete JSON object"
+        with suppress(ValueError, RecursionError):
+            return _record(row, row, json.loads(content))
+    return FileRow(row, row, None, Reason.NOT_JSON, detail)
 
 
 def sample_files(source: Source, largest: int = CELL_LIMIT) -> Iterator[bytes]:

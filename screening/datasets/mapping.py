@@ -2,19 +2,19 @@
 
 import json
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, field, replace
 from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from screening.datasets.sources import FileRefused
+from screening.datasets.rows import ColumnsUnclear, Fields, FileRefused, FileRow, normalised_name, parts_of
 from screening.labels import Label
 from screening.text.conversation import CONTEXT_TOKENS, Judged, Question, Role
 from screening.text.unique_keys import RepeatedKey, unique_keys
+from screening.words import count_of
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "id": (
@@ -57,7 +57,6 @@ TRANSCRIPT = "transcript"
 DERIVED = ("cleaned text",)
 """Names of columns that are made from the text."""
 _SCREENED = ("text", "reply")
-_PLACE = re.compile(r"(.+) \((?:column \d+|question [^()]*)\)")
 _RATING = re.compile(
     r"\b(?:(?:un)?safe|suicid|risk|harm|self harm|label|severity|ideation|rating|flagged|ground truth|gold)"
     r"|\b(?:rater|annotator|coder|judge|reviewer|expert) ?\d"
@@ -71,6 +70,10 @@ _OF_A_TURN: dict[str, tuple[str, ...]] = {
     "turn_id": ("message_id", "turn_id"),
 }
 
+HOW_TO_SAY = "On the page: Confirm columns, More columns. Command line: --{option}-column {name}. API: `mapping`."
+"""Where what is asked of columns is said."""
+
+_LONGEST_NAME, _NAMES_SHOWN = 40, 30
 _STRICT = ConfigDict(extra="forbid")
 
 
@@ -174,15 +177,40 @@ class ColumnMapping:
             return (self.text,)
         return tuple(name for name in (self.title, self.text, *self.joined) if name is not None)
 
+    def text_of(self, fields: Fields) -> str | None:
+        """The text of a row, its title first and what is joined to it last; None when all of them are missing."""
+        present = [cell for name in self.text_columns() if (cell := self._text_in(fields, name)) is not None]
+        filled = [cell for cell in present if cell.strip()]
+        return "\n\n".join(filled) if filled else present[-1] if present else None
+
+    def reply_of(self, fields: Fields) -> str | None:
+        """The reply to the text; None without one."""
+        return self._text_in(fields, self.reply) if self.reply else None
+
+    def _text_in(self, fields: Fields, name: str) -> str | None:
+        cell = fields.get(name)
+        parts = parts_of(cell) if cell is not None and self.lists else None
+        return cell if parts is None else "\n\n".join(part for part in parts if part.strip())
+
+    def id_of(self, row: FileRow) -> str | None:
+        """The id exactly as it stands in the file, or the row number without an id column; None when missing."""
+        return str(row.row) if self.id is None else row.single(self.id)
+
+    def nested_in(self, row: FileRow) -> str | None:
+        """The column of text or reply that holds a list or an object that is not joined; None: neither does."""
+        for name in (*self.text_columns(), self.reply):
+            if name in row.nested and not (self.lists and parts_of((row.fields or {})[name] or "") is not None):
+                return name
+        return None
+
 
 def propose_mapping(columns: Iterable[str]) -> ColumnMapping | None:
     """The mapping by known names (case and outer spaces ignored); None when no column is known to hold the text.
 
     Which columns it had to choose between is told by `rivals`.
 
-    >>> propose_mapping([" ID ", "Post", "cleaned_text"])
-    ColumnMapping(text='Post', joined=(), id=' ID ', title=None, reply=None, label=None, group=None, where=None, \
-lists=False, conversation=None, unread=())
+    >>> propose_mapping([" ID ", "Post", "cleaned_text"]) == ColumnMapping(text="Post", id=" ID ")
+    True
     """
     by_name = {known_as(column): column for column in reversed(tuple(columns))}
     if set(by_name) == {TRANSCRIPT}:
@@ -263,39 +291,44 @@ def known_as(column: str) -> str:
     return " ".join(normalised_name(_HUMP.sub(" ", column)).replace("_", " ").replace("-", " ").split())
 
 
-def normalised_name(column: str) -> str:
-    """The name without a byte order mark, outer spaces and the place or question that was added, in lower case."""
-    name = column.strip().strip("\ufeff").strip()
-    placed = _PLACE.fullmatch(name)
-    return (placed.group(1) if placed else name).strip().casefold()
+def chosen_mapping(columns: tuple[str, ...], mapping: ColumnMapping | None) -> ColumnMapping:
+    """The mapping to read with: the given one, checked, or the proposal. ColumnsUnclear as `proposed_mapping`."""
+    if mapping is None:
+        return proposed_mapping(columns)
+    if missing := mapping.columns() - set(columns):  # what stays unread need not be there
+        raise ColumnsUnclear(f"The file has no column {', '.join(sorted(missing))}.", columns=columns)
+    reading = mapping.conversation
+    if reading is not None and reading.shape is Shape.ROWS and None in (mapping.id, reading.role):
+        said = "With a turn a row, say which columns name the conversation and who speaks."
+        raise ColumnsUnclear(said, columns=columns)
+    if mapping.group is not None and mapping.group == mapping.label:
+        return replace(mapping, group=None)  # what was proposed before somebody said that it is the label
+    return mapping
 
 
-def unique_names(header: Sequence[str]) -> tuple[str, ...]:
-    """The names without spaces around them; each of several equal ones carries its place, so that none is first.
-
-    A missing name carries its place too, but for the first column, where programs write the row's number.
-
-    >>> unique_names(["", "text", "Text", "", "text (column 2)"])
-    ('', 'text (column 2) (column 2)', 'Text (column 3)', ' (column 4)', 'text (column 2)')
+def proposed_mapping(columns: tuple[str, ...], said: Collection[str] = ()) -> ColumnMapping:
+    """The mapping by known names. ColumnsUnclear where no column is known to hold the text, or several could be the
+    same thing, unless it is ``said`` which one it is.
     """
-    names = [cell.strip().strip("\ufeff").strip() for cell in header]
-    single = {name for name, count in Counter(name.casefold() for name in names).items() if count == 1}
-    taken: set[str] = set(single)
-    unique = []
-    for place, name in enumerate(names, start=1):
-        if (name or place > 1) and (name.casefold() not in single or not name):
-            name = f"{name} (column {place})"
-            while name.casefold() in taken:
-                name += f" (column {place})"
-            taken.add(name.casefold())
-        unique.append(name)
-    return tuple(unique)
+    proposal = propose_mapping(columns)
+    if proposal is None and "text" not in said:
+        fits = [name for name in columns if 0 < len(name) <= _LONGEST_NAME and len(name.split()) <= 4]
+        shown = ", ".join(fits[:_NAMES_SHOWN]) + (" …" if len(fits) > _NAMES_SHOWN else "")
+        raise ColumnsUnclear(
+            "No column is known to hold the text. The first row must name the columns, one of them text, post, "
+            f"message or the like. It names {count_of(len(columns), 'column')}{': ' + shown if shown else ''}. Say "
+            f"which one holds the text. {HOW_TO_SAY.format(option='text', name='NAME')}",
+            columns=columns,
+        )
+    for role, names in rivals(columns).items():
+        if role not in said:
+            which = ", or join them." if role == "text" else "."
+            sentence = f"{len(names)} columns could be the {role}: {', '.join(names)}. Say which one it is{which}"
+            raise ColumnsUnclear(f"{sentence} {HOW_TO_SAY.format(option=role, name='NAME')}", columns=columns)
+    return proposal or propose_mapping((*columns, "text")) or ColumnMapping(text="text")
 
 
-_VERSION = 1
-
-
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@dataclass(frozen=True, kw_only=True, config=_STRICT)
 class FileMapping:
     """The columns, what the values of the label column stand for (None: no reference), and the sheet of a workbook;
     what is left out is proposed.
@@ -343,7 +376,7 @@ The names are those of `ColumnMapping` and `ConversationReading`.
 def mapping_schema() -> dict[str, Any]:
     """What a saved mapping holds, for the description of the API."""
     schema = _FILE.json_schema()
-    version = {"second_look_mapping": {"const": _VERSION}}
+    version = {"second_look_mapping": {"const": 1}}
     return schema | {"$id": "mapping", "required": [*version], "properties": version | schema["properties"]}
 
 
@@ -353,19 +386,24 @@ def mapping_json(mapping: FileMapping) -> str:
     >>> read_mapping(mapping_json(FileMapping(labels={"Ideation": Label.UNSAFE}))).labels
     {'Ideation': <Label.UNSAFE: 'unsafe'>}
     """
-    body = {"second_look_mapping": _VERSION} | asdict(mapping)
-    return json.dumps(body, indent=2) + "\n"
+    return json.dumps({"second_look_mapping": 1} | asdict(mapping), indent=2) + "\n"
 
 
 def read_mapping(content: str | bytes) -> FileMapping:
     """Read a mapping that was saved. FileRefused for anything else, with what is wrong and where."""
     try:
         found = json.loads(content, object_pairs_hook=unique_keys)
-        if not isinstance(found, dict) or found.pop("second_look_mapping", None) != _VERSION:
-            raise FileRefused(f'This is no saved mapping: it does not begin with "second_look_mapping": {_VERSION}.')
+        if not isinstance(found, dict) or found.pop("second_look_mapping", None) != 1:
+            raise FileRefused('This is no saved mapping: it does not begin with "second_look_mapping": 1.')
         mapping = _FILE.validate_python(found)
-    except (ValueError, RecursionError, RepeatedKey) as wrong:
-        raise FileRefused(f"This is no saved mapping: {_why(wrong)}.") from None
+    except RepeatedKey:
+        raise FileRefused("This is no saved mapping: a name stands in it twice.") from None
+    except ValidationError as wrong:
+        first = wrong.errors(include_input=False, include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the whole"
+        raise FileRefused(f"This is no saved mapping: {place}: {first['msg']}.") from None
+    except (ValueError, RecursionError):
+        raise FileRefused("This is no saved mapping: it is not JSON.") from None
     if Label.ESCALATE in mapping.labels.values():
         raise FileRefused("This is no saved mapping: a reference label is safe or unsafe.")
     return mapping
@@ -374,13 +412,6 @@ def read_mapping(content: str | bytes) -> FileMapping:
 def column_mapping(kept: Mapping[str, Any]) -> ColumnMapping:
     """A mapping of columns as `dataclasses.asdict` and JSON leave it. ValueError for anything else."""
     return _COLUMNS.validate_python(json.loads(json.dumps(kept)))
-
-
-def _why(wrong: Exception) -> str:
-    if not isinstance(wrong, ValidationError):
-        return "a name stands in it twice" if isinstance(wrong, RepeatedKey) else "it is not JSON"
-    first = wrong.errors(include_input=False, include_url=False)[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'the whole'}: {first['msg']}"
 
 
 def find_column(name: str, columns: Iterable[str]) -> str:

@@ -4,7 +4,7 @@ import re
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -12,30 +12,26 @@ import numpy as np
 
 from screening.datasets.mapping import (
     DERIVED,
+    HOW_TO_SAY,
     OF_A_PERSON,
     ColumnMapping,
-    Shape,
     known_as,
     names_a_rating,
-    normalised_name,
-    propose_mapping,
-    rivals,
 )
 from screening.datasets.rows import (
     STRUCTURAL,
+    ColumnsUnclear,
     Fields,
+    FileRefused,
     FileRow,
     Reason,
     Rows,
     agreed_value,
-    holds_turns,
-    join_list,
     label_of,
     map_label,
-    parts_of,
-    require_few_columns,
+    normalised_name,
+    parsed_list,
 )
-from screening.datasets.sources import ColumnsUnclear, FileRefused
 from screening.text.risk_statements import risk_flags
 from screening.words import count_of
 
@@ -54,10 +50,6 @@ FEW_VALUES = 10
 _SAY_CUT = ("truncated", "is_truncated", "text_truncated")
 _BETWEEN_PARTS = re.compile("[,;|/]")
 _ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+\d{1,3}", re.IGNORECASE)
-_LONGEST_NAME, _NAMES_SHOWN = 40, 30
-
-HOW_TO_SAY = "On the page: Confirm columns, More columns. Command line: --{option}-column {name}. API: `mapping`."
-"""Where what is asked of columns is said."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,34 +108,27 @@ class FileProfile:
             self.first_wrong = self.first_wrong or row
         if fields is None:
             return
-        self.nested += nested_column(row, mapping) is not None
+        self.nested += mapping.nested_in(row) is not None
         self.formulas += not row.formulas.isdisjoint(mapping.text_columns())
         if mapping.conversation is None:
-            self.listed += any(
-                parts_of(cell) is not None or holds_turns(cell)
-                for name in mapping.text_columns()
-                if (cell := fields.get(name))
-            )
+            self.listed += any(_is_list(fields.get(name)) for name in mapping.text_columns())
         self.conversations += bool(row.turns)
         self.turns += row.turns
         if row.problem in (Reason.NOT_A_CONVERSATION, Reason.TURN_WITHOUT_ROLE):
             self.no_turns += 1
             self.first_without_turns = self.first_without_turns or row.detail
         label = self._count_label(fields)
-        text = text_of(fields, mapping) or ""
-        identity = id_of(row, mapping)
+        text, identity = mapping.text_of(fields) or "", mapping.id_of(row)
         if row.problem is not None:
             return
         if identity is None or not identity.strip():
             self.without_id += 1
-            return
-        if row.talk is None and not text.strip():
-            return
-        if len(text) > self.longest:
-            self.longest, self.at_longest = len(text), 0
-        self.at_longest += len(text) == self.longest
-        self.rounded += mapping.id is not None and _ROUNDED.fullmatch(identity.strip()) is not None
-        ids.add(row.row, identity, (row.talk or text, reply_of(fields, mapping)), label or None)
+        elif row.talk is not None or text.strip():
+            if len(text) > self.longest:
+                self.longest, self.at_longest = len(text), 0
+            self.at_longest += len(text) == self.longest
+            self.rounded += mapping.id is not None and _ROUNDED.fullmatch(identity.strip()) is not None
+            ids.add(row.row, identity, (row.talk or text, mapping.reply_of(fields)), label or None)
 
     def _count_label(self, fields: Fields) -> str | None:
         written = fields.get(self.mapping.label) if self.mapping.label else None
@@ -167,11 +152,11 @@ class FileProfile:
             of_rows = f"In {self.no_turns:,} of {self.rows:,} rows no conversation can be read so"
             raise ColumnsUnclear(f"{of_rows}; {self.first_without_turns}.", columns=self.columns)
         if 2 * self.nested > self.rows:
-            found = f"In {self.nested:,} of {self.rows:,} rows the text is a list"
-            said = f"{found} or an object, not a text."
+            said = "or an object, not a text."
             if self.listed:
-                said = f"{found} of strings or turns. Join it, read it as conversations, or choose another column."
-            raise ColumnsUnclear(said, columns=self.columns)
+                said = "of strings or turns. Join it, read it as conversations, or choose another column."
+            found = f"In {self.nested:,} of {self.rows:,} rows the text is a list {said}"
+            raise ColumnsUnclear(found, columns=self.columns)
 
     def compare(self, ids: "_Ids") -> None:
         """Find the rows that repeat an id, with the same text or another, and the labels that such rows give."""
@@ -193,6 +178,12 @@ class FileProfile:
         self.same, self.reviews, self.spaced_twins = same, reviews, ids.twins()
 
 
+def _is_list(cell: str | None) -> bool:
+    """Whether it is a list of strings, or of objects, as conversations are written."""
+    found = parsed_list(cell or "")
+    return found is not None and any(all(isinstance(one, kind) for one in found) for kind in (str, dict))
+
+
 class _Ids:
     """Ids and contents of rows by their hashes: constant work and 40 bytes a row."""
 
@@ -201,7 +192,6 @@ class _Ids:
         self._labels: list[str | None] = []
 
     def add(self, row: int, identity: str, content: tuple[object, ...], label: str | None) -> None:
-        """Keep a row's."""
         self._ids.append(hash(identity))
         self._contents.append(hash(content))
         self._rows.append(row)
@@ -229,20 +219,19 @@ class UnreadColumns:
         self.columns, self.mapping = columns, mapping
         read = mapping.columns()
         self.names = tuple(name for name in columns if name not in read)
-        left_out = {*mapping.unread, *(name for name in self.names if known_as(name) in DERIVED)}
-        self._looked_at = [name for name in self.names if name not in left_out]
+        looked_at = [name for name in self.names if name not in mapping.unread and known_as(name) not in DERIVED]
         self._filled: Counter[str] = Counter()
-        self._sentences: dict[str, Counter[int]] = {name: Counter() for name in self._looked_at}
+        self._sentences: dict[str, Counter[int]] = {name: Counter() for name in looked_at}
         self._stated: set[str] = set()
         reading = mapping.conversation
         labeled = mapping.label is not None or (reading is not None and reading.reply_label is not None)
-        self._values: dict[str, set[str]] = {} if labeled else {name: set() for name in self._looked_at}
+        self._values: dict[str, set[str]] = {} if labeled else {name: set() for name in looked_at}
 
     def watch(self, rows: Rows) -> Rows:
         """The same rows."""
         for one in rows:
-            if self._looked_at and one is not None and one.fields is not None:
-                for name in self._looked_at:
+            if one is not None and one.fields is not None:
+                for name in self._sentences:
                     if cell := one.fields.get(name):
                         self._look(name, cell, nested=name in one.nested)
             yield one
@@ -259,21 +248,22 @@ class UnreadColumns:
 
     def require_known(self) -> None:
         """ColumnsUnclear where one holds sentences or an outright statement of risk, or looks like the label."""
-        asked = [name for name in self._looked_at if name in self._stated or self._holds_sentences(name)]
-        if asked:
+        if asked := [name for name in self._sentences if name in self._stated or self._holds_sentences(name)]:
             named = ", ".join(asked)
-            raise ColumnsUnclear(
+            self._ask(
                 f"{'A column' if len(asked) == 1 else 'Columns'} of sentences would not be read: {named}. Join it to "
-                f"the text, or say that it stays unread. {HOW_TO_SAY.format(option='unread', name=asked[0])}",
-                columns=self.columns,
+                "the text, or say that it stays unread.",
+                asked[0],
             )
         if labels := [name for name, values in self._values.items() if _looks_like_label(name, values)]:
-            raise ColumnsUnclear(
+            self._ask(
                 f"{count_of(len(labels), 'column')} could be the label, and would not be read: {', '.join(labels)}. "
-                f"Say which is the label (--label-column), or that it stays unread. "
-                f"{HOW_TO_SAY.format(option='unread', name=labels[0])}",
-                columns=self.columns,
+                "Say which is the label (--label-column), or that it stays unread.",
+                labels[0],
             )
+
+    def _ask(self, sentence: str, name: str) -> None:
+        raise ColumnsUnclear(f"{sentence} {HOW_TO_SAY.format(option='unread', name=name)}", columns=self.columns)
 
     def _holds_sentences(self, name: str) -> bool:
         """Whether a fifth of its cells are sentences, and they are not the same few over and over."""
@@ -323,83 +313,3 @@ def survey(rows: Rows, unread: UnreadColumns, *, proposed: bool = False) -> File
         found.mapping = replace(mapping, id=None, group=mapping.group if found.rounded else group)
         found.same, found.reviews, found.spaced_twins, found.shared_id = {}, {}, 0, mapping.id
     return found
-
-
-def keys_of(rows: Rows) -> tuple[str, ...]:
-    """All the names that JSON objects use, in the order of their first use. FileRefused beyond the limit."""
-    names: dict[str, None] = {}
-    for one in rows:
-        if one is not None and one.fields is not None:
-            names.update(dict.fromkeys(one.fields))
-            require_few_columns(tuple(names))
-    return tuple(names)
-
-
-def chosen_mapping(columns: tuple[str, ...], mapping: ColumnMapping | None) -> ColumnMapping:
-    """The mapping to read with: the given one, checked, or the proposal. ColumnsUnclear as `proposed_mapping`."""
-    if mapping is None:
-        return proposed_mapping(columns)
-    if missing := mapping.columns() - set(columns):  # what stays unread need not be there
-        raise ColumnsUnclear(f"The file has no column {', '.join(sorted(missing))}.", columns=columns)
-    reading = mapping.conversation
-    if reading is not None and reading.shape is Shape.ROWS and None in (mapping.id, reading.role):
-        said = "With a turn a row, say which columns name the conversation and who speaks."
-        raise ColumnsUnclear(said, columns=columns)
-    if mapping.group is not None and mapping.group == mapping.label:
-        return replace(mapping, group=None)  # what was proposed before somebody said that it is the label
-    return mapping
-
-
-def proposed_mapping(columns: tuple[str, ...], said: Collection[str] = ()) -> ColumnMapping:
-    """The mapping by known names. ColumnsUnclear where no column is known to hold the text, or several could be the
-    same thing, unless it is ``said`` which one it is.
-    """
-    proposal = propose_mapping(columns)
-    if proposal is None and "text" not in said:
-        raise ColumnsUnclear(_no_text_column(columns), columns=columns)
-    for role, names in rivals(columns).items():
-        if role not in said:
-            which = ", or join them." if role == "text" else "."
-            sentence = f"{len(names)} columns could be the {role}: {', '.join(names)}. Say which one it is{which}"
-            raise ColumnsUnclear(f"{sentence} {HOW_TO_SAY.format(option=role, name='NAME')}", columns=columns)
-    return proposal or propose_mapping((*columns, "text")) or ColumnMapping(text="text")
-
-
-def text_of(fields: Fields, mapping: ColumnMapping) -> str | None:
-    """The text of a row, its title first and what is joined to it last; None when all of them are missing."""
-    present = [cell for name in mapping.text_columns() if (cell := _text_in(fields, name, mapping)) is not None]
-    filled = [cell for cell in present if cell.strip()]
-    return "\n\n".join(filled) if filled else present[-1] if present else None
-
-
-def reply_of(fields: Fields, mapping: ColumnMapping) -> str | None:
-    """The reply to the text; None without one."""
-    return _text_in(fields, mapping.reply, mapping) if mapping.reply else None
-
-
-def _text_in(fields: Fields, name: str, mapping: ColumnMapping) -> str | None:
-    cell = fields.get(name)
-    return join_list(cell) if cell is not None and mapping.lists else cell
-
-
-def nested_column(row: FileRow, mapping: ColumnMapping) -> str | None:
-    """The column of the text or of the reply that holds a list or an object that is not joined; None: neither does."""
-    for name in (*mapping.text_columns(), mapping.reply):
-        if name in row.nested and not (mapping.lists and parts_of((row.fields or {})[name] or "") is not None):
-            return name
-    return None
-
-
-def id_of(row: FileRow, mapping: ColumnMapping) -> str | None:
-    """The id exactly as it stands in the file, or the row number without an id column; None when missing."""
-    return str(row.row) if mapping.id is None else row.single(mapping.id)
-
-
-def _no_text_column(columns: tuple[str, ...]) -> str:
-    names = [name for name in columns if 0 < len(name) <= _LONGEST_NAME and len(name.split()) <= 4]
-    shown = ", ".join(names[:_NAMES_SHOWN]) + (" …" if len(names) > _NAMES_SHOWN else "")
-    return (
-        "No column is known to hold the text. The first row must name the columns, one of them text, post, message "
-        f"or the like. It names {count_of(len(columns), 'column')}{': ' + shown if shown else ''}. Say which one "
-        f"holds the text. {HOW_TO_SAY.format(option='text', name='NAME')}"
-    )

@@ -10,26 +10,17 @@ from typing import Any
 
 from screening.datasets.columnar import find_columnar
 from screening.datasets.conversations import is_transcript, join_turns
-from screening.datasets.delimited import find_delimited
-from screening.datasets.json_rows import decided, find_inspect_log, json_format, read_json
-from screening.datasets.mapping import TRANSCRIPT, ColumnMapping
-from screening.datasets.profile import (
-    EXCEL_CELL,
-    FileProfile,
-    UnreadColumns,
-    chosen_mapping,
-    id_of,
-    keys_of,
-    nested_column,
-    reply_of,
-    survey,
-    text_of,
-)
+from screening.datasets.json_rows import decided, find_inspect_log, find_json
+from screening.datasets.mapping import TRANSCRIPT, ColumnMapping, chosen_mapping
+from screening.datasets.profile import EXCEL_CELL, FileProfile, UnreadColumns, survey
 from screening.datasets.rows import (
     CELL_LIMIT,
     WRONG_CELLS,
-    Fields,
+    ColumnsUnclear,
+    Encoding,
+    FileFormat,
     FileLayout,
+    FileRefused,
     FileRow,
     NewCase,
     Reason,
@@ -37,23 +28,16 @@ from screening.datasets.rows import (
     RejectedRow,
     Row,
     Rows,
+    Source,
     is_cut,
     is_placeholder,
     label_of,
     limited,
     map_label,
     most_characters,
-    propose_label_values,
+    require_few_columns,
 )
-from screening.datasets.sources import (
-    ColumnsUnclear,
-    Encoding,
-    FileFormat,
-    FileRefused,
-    Source,
-    detect_encoding,
-    open_text,
-)
+from screening.datasets.text_files import detect_encoding, find_delimited, open_text, require_text
 from screening.datasets.workbook import find_workbook
 from screening.labels import Label
 from screening.text.conversation import CONTEXT_TOKENS, receive_conversation
@@ -101,17 +85,23 @@ class Table:
         With ``after`` those up to that row are passed over, which costs their reading but not what is looked for in
         their texts.
         """
-        for row in _joined(self.layout, self.profile.mapping):
+        for row in _joined(rows_of(self.layout), self.layout, self.profile.mapping):
             if row is not None and row.row > after:
                 yield judge_row(row, self.profile, self.said, receive_text)
 
     def with_labels(self, label_values: Mapping[str, Label | None]) -> "Table":
-        """The same rows with values of the label column read as a person said; nothing is read again."""
-        return replace(self, said=_labels(self.profile, label_values))
+        """The same rows with values of the label column read as a person said; nothing is read again. ValueError for
+        one that is neither safe nor unsafe.
+        """
+        said = {value: None if label is None else Label(label) for value, label in label_values.items()}
+        if Label.ESCALATE in said.values():
+            raise ValueError("a reference label is safe or unsafe")
+        known = {value: map_label(value) for value in sorted(self.profile.label_values)}
+        return replace(self, said={value: label for value, label in known.items() if label is not None} | said)
 
     def with_mapping(self, mapping: ColumnMapping) -> "Table":
         """The file with other columns: read again where they differ. Raises as `read_table` does."""
-        return self if mapping == self.profile.mapping else _profile(self.layout, self.name, mapping, {})
+        return self if mapping == self.profile.mapping else _described(self.layout, self.name, mapping, {})
 
 
 def read_table(
@@ -130,10 +120,10 @@ def read_table(
     (a sentence for the person) when it cannot be read without risking a wrong row; its subclass ColumnsUnclear
     when only the columns are in doubt.
     """
-    return _profile(file_layout(source, sheet), name, mapping, label_values or {}, id_confirmed=id_confirmed)
+    return _described(file_layout(source, sheet), name, mapping, label_values or {}, id_confirmed=id_confirmed)
 
 
-def _profile(
+def _described(
     layout: FileLayout,
     name: str,
     mapping: ColumnMapping | None,
@@ -143,27 +133,16 @@ def _profile(
 ) -> Table:
     columns = _columns(layout)
     if not columns:
-        raise _nameless(rows_of(layout))
+        why = (f": in line {one.line} {one.detail}" for one in rows_of(layout) if one is not None and one.detail)
+        raise FileRefused(f"The file has no rows with named values{next(why, '')}.")
     try:
         chosen = chosen_mapping(columns, mapping)
         unread = UnreadColumns(columns, chosen)
-        found = survey(_joined(layout, chosen, unread), unread, proposed=mapping is None or not id_confirmed)
+        rows = _joined(unread.watch(rows_of(layout)), layout, chosen)
+        found = survey(rows, unread, proposed=mapping is None or not id_confirmed)
     except ColumnsUnclear as unclear:
         raise ColumnsUnclear(str(unclear), columns=columns, sheets=layout.sheets) from None
-    return Table(name=name, layout=layout, profile=found, said=_labels(found, label_values))
-
-
-def _nameless(rows: Rows) -> FileRefused:
-    details = (f": in line {one.line} {one.detail}" for one in rows if one is not None and one.detail)
-    return FileRefused(f"The file has no rows with named values{next(details, '')}.")
-
-
-def _labels(found: FileProfile, label_values: Mapping[str, Label | None]) -> dict[str, Label | None]:
-    """What values stand for, as proposed and as a person said. ValueError for one that is neither safe nor unsafe."""
-    said = {value: None if label is None else Label(label) for value, label in label_values.items()}
-    if Label.ESCALATE in said.values():
-        raise ValueError("a reference label is safe or unsafe")
-    return {**propose_label_values(found.label_values), **said}
+    return Table(name=name, layout=layout, profile=found, said={}).with_labels(label_values)
 
 
 def rows_of(layout: FileLayout) -> Rows:
@@ -175,9 +154,8 @@ def rows_of(layout: FileLayout) -> Rows:
             yield one
 
 
-def _joined(layout: FileLayout, mapping: ColumnMapping, unread: UnreadColumns | None = None) -> Rows:
+def _joined(rows: Rows, layout: FileLayout, mapping: ColumnMapping) -> Rows:
     """The rows with their conversations put together, each time they are asked about counted anew."""
-    rows = rows_of(layout) if unread is None else unread.watch(rows_of(layout))
     return limited(join_turns(rows, mapping), most_characters(layout.source), longest=None)
 
 
@@ -191,44 +169,32 @@ _UNIT = re.compile(
 def _without_descriptions(records: Rows) -> Rows:
     """The records, of which the first ones are no rows where they say what the columns are, as survey tools write."""
     first = list(islice(records, 2))
-    about = [one for one in first if one is not None and one.fields is not None]
-    if len(about) == 2 and _import_ids(about[1]):
-        first = [_description(one) for one in about]
-    elif about and (_kinds_of_answer(about[0]) or _units(about[0])):
-        first = [_description(about[0]), *first[1:]] if first[0] is about[0] else first
-    yield from first
+    cells = [[(cell or "").strip() for cell in (one.fields or {}).values()] if one else [] for one in first]
+    described = 0
+    if len(first) == 2 and any(cells[1]) and all(cell.startswith('{"ImportId":') for cell in filter(None, cells[1])):
+        described = 2  # Qualtrics says which question each column is
+    elif first and (_are_kinds_of_answer(cells[0]) or _are_units(cells[0])):
+        described = 1
+    for place, one in enumerate(first):
+        yield _description(one) if one is not None and one.fields is not None and place < described else one
     yield from records
 
 
-def _import_ids(record: FileRow) -> bool:
-    """Whether it is the line in which Qualtrics says which question each column is."""
-    cells = [cell for cell in (record.fields or {}).values() if cell]
-    return bool(cells) and all(cell.startswith('{"ImportId":') for cell in cells)
-
-
-def _kinds_of_answer(record: FileRow) -> bool:
+def _are_kinds_of_answer(cells: list[str]) -> bool:
     """Whether it is SurveyMonkey's second line: of nobody, it says of each question how it is answered."""
-    cells = [(cell or "").strip() for cell in (record.fields or {}).values()]
-    said = {cell for cell in cells if cell}
-    kinds = {"Response", "Open-Ended Response"}
+    said, kinds = {cell for cell in cells if cell}, {"Response", "Open-Ended Response"}
     return bool(said & kinds) and (not cells[0] or said <= kinds | {"Other (please specify)"})
 
 
-def _units(record: FileRow) -> bool:
+def _are_units(cells: list[str]) -> bool:
     """Whether it says of each column what it is measured in: ``(text)``, ``(0/1)``, ``string``."""
-    said = [cell.strip() for cell in (record.fields or {}).values() if cell and cell.strip()]
+    said = [cell for cell in cells if cell]
     return len(said) > 1 and all(_UNIT.fullmatch(cell) for cell in said)
 
 
-def _description(record: FileRow) -> FileRow:
-    cells = tuple(cell or "" for cell in (record.fields or {}).values())
-    return replace(
-        record, fields=None, problem=Reason.DESCRIBES_COLUMNS, detail="it describes the columns", cells=cells
-    )
-
-
-Reader = Callable[[Source, str | None], FileLayout | None]
-"""Finds how the rows of a file are read, of a workbook those of the sheet named; None for a file of another kind."""
+def _description(row: FileRow) -> FileRow:
+    cells = tuple(cell or "" for cell in (row.fields or {}).values())
+    return replace(row, fields=None, problem=Reason.DESCRIBES_COLUMNS, detail="it describes the columns", cells=cells)
 
 
 def file_layout(source: Source, sheet: str | None = None) -> FileLayout:
@@ -239,17 +205,14 @@ def file_layout(source: Source, sheet: str | None = None) -> FileLayout:
     return layout
 
 
-def _text_layout(source: Source, _sheet: str | None) -> FileLayout:
+def _find_text(source: Source, _sheet: str | None) -> FileLayout:
+    require_text(source)
     encoding = detect_encoding(source)
     with open_text(source, encoding) as text:
         if is_transcript(next((line for line in iter(lambda: text.readline(CELL_LIMIT), "") if line.strip()), "")):
             read = partial(_read_transcript, source, encoding)
             return FileLayout(source=source, format=FileFormat.TRANSCRIPT, read=read, encoding=encoding)
-    kind = json_format(source, encoding)
-    if kind is not None:
-        read_rows = partial(read_json, source, encoding, kind)
-        return FileLayout(source=source, format=kind, read=read_rows, encoding=encoding)
-    return find_delimited(source, encoding)
+    return find_json(source, encoding) or find_delimited(source, encoding)
 
 
 def _read_transcript(source: Source, encoding: Encoding) -> Rows:
@@ -257,8 +220,15 @@ def _read_transcript(source: Source, encoding: Encoding) -> Rows:
         yield FileRow(1, 1, {TRANSCRIPT: text.read(CELL_LIMIT + 1)})
 
 
-READERS: list[Reader] = [find_columnar, find_inspect_log, find_workbook, _text_layout]
-"""Asked in this order; the last one reads every text, and the one before it refuses what holds none."""
+READERS: list[Callable[[Source, str | None], FileLayout | None]] = [
+    find_columnar,
+    find_inspect_log,
+    find_workbook,
+    _find_text,
+]
+"""Each finds how the rows of a file are read, of a workbook those of the sheet named; None for a file of another kind.
+Asked in this order; the last one reads every text, and refuses what holds none.
+"""
 
 
 def columns_of(source: Source, sheet: str | None = None) -> tuple[str, ...]:
@@ -267,7 +237,14 @@ def columns_of(source: Source, sheet: str | None = None) -> tuple[str, ...]:
 
 
 def _columns(layout: FileLayout) -> tuple[str, ...]:
-    return layout.columns or keys_of(rows_of(layout))
+    if layout.columns:
+        return layout.columns
+    names: dict[str, None] = {}
+    for one in rows_of(layout):
+        if one is not None and one.fields is not None:
+            names.update(dict.fromkeys(one.fields))
+            require_few_columns(tuple(names))
+    return tuple(names)
 
 
 def _warnings(layout: FileLayout, found: FileProfile) -> Iterator[str]:
@@ -347,7 +324,6 @@ ID_LIMIT = 200
 
 _NOBODYS_WORDS = frozenset({Reason.HEADER_REPEATED, Reason.DESCRIBES_COLUMNS, Reason.DUPLICATE})
 """Of a row that is a header, or that is another row."""
-_EMPTY = Reason.EMPTY_TEXT, "nothing but spaces or invisible characters"
 
 WHERE_LIMIT = 500
 """Most characters of a link or contact reference."""
@@ -357,41 +333,44 @@ def judge_row(row: FileRow, found: FileProfile, labels: Mapping[str, Label | Non
     """The row as an accepted one, or as a rejected one with the first reason that applies. A rejected one whose words
     state a risk outright is accepted as a case that no agent is asked about: it is escalated, with the reason.
     """
-    mapping, fields = found.mapping, row.fields or {}
-    text, identity = text_of(fields, mapping), id_of(row, mapping)
-    problem = _problem(row, text, identity, found)
-    if problem is None and identity is not None:
-        if (talk := row.talk) is None:
-            received, thread = receive_text(text or ""), None
-        else:
-            tokens = mapping.conversation.context_tokens if mapping.conversation else CONTEXT_TOKENS
-            received, thread = receive_conversation(
-                talk.turns, talk.judged, receive_text, question=talk.question, context_tokens=tokens
-            )
-        if Flag.EMPTY not in received.flags:
-            if _is_cut(fields, found, text or ""):
-                received = replace(received, flags=received.flags | {Flag.UNREADABLE})
-            value = found.reviews.get(row.row) or label_of(fields.get(mapping.label) if mapping.label else None)
-            reply = reply_of(fields, mapping) or (talk.reply if talk else None)
-            return NewCase(
-                row=row.row,
-                external_id=identity,
-                text=received,
-                reply=receive_text(reply) if reply is not None and reply.strip() else None,
-                reference=map_label(value, labels),
-                reference_value=value,
-                group=row.single(mapping.group) or None,
-                where=where_of(row.single(mapping.where)),
-                thread=thread,
-            )
-    return _reject(row, identity, text, problem or _EMPTY, found, receive_text)
+    mapping, fields, talk = found.mapping, row.fields or {}, row.talk
+    text, identity = mapping.text_of(fields), mapping.id_of(row)
+    if (problem := _problem(row, text, identity, found)) is not None:
+        return _reject(row, identity, text, *problem, found, receive_text)
+    if talk is None:
+        received, thread = receive_text(text or ""), None
+    else:
+        tokens = mapping.conversation.context_tokens if mapping.conversation else CONTEXT_TOKENS
+        received, thread = receive_conversation(
+            talk.turns, talk.judged, receive_text, question=talk.question, context_tokens=tokens
+        )
+    if Flag.EMPTY in received.flags:
+        detail = "nothing but spaces or invisible characters"
+        return _reject(row, identity, text, Reason.EMPTY_TEXT, detail, found, receive_text)
+    cells = [fields.get(name) or "" for name in mapping.text_columns()]
+    says_cut = (fields.get(found.cut_column) if found.cut_column else None) or ""
+    if says_cut.strip().casefold() in ("true", "1", "yes") or is_cut(text or "") or EXCEL_CELL in map(len, cells):
+        received = replace(received, flags=received.flags | {Flag.UNREADABLE})  # a part of it is missing
+    value = found.reviews.get(row.row) or label_of(fields.get(mapping.label) if mapping.label else None)
+    reply = mapping.reply_of(fields) or (talk.reply if talk else None)
+    return NewCase(
+        row=row.row,
+        external_id=str(identity),
+        text=received,
+        reply=receive_text(reply) if reply is not None and reply.strip() else None,
+        reference=map_label(value, labels),
+        reference_value=value,
+        group=row.single(mapping.group) or None,
+        where=where_of(row.single(mapping.where)),
+        thread=thread,
+    )
 
 
 def _problem(row: FileRow, text: str | None, identity: str | None, found: FileProfile) -> tuple[Reason, str] | None:
     """The first reason for which it is no case, with a sentence."""
     if row.problem is not None or row.fields is None:
         return row.problem or Reason.NOT_AN_OBJECT, row.detail
-    if (nested := nested_column(row, found.mapping)) is not None:
+    if (nested := found.mapping.nested_in(row)) is not None:
         said = f"a list or an object stands in the column {nested}, where a text was expected"
         return Reason.NOT_A_TEXT, said
     for name in found.mapping.text_columns():
@@ -414,14 +393,14 @@ def _reject(
     row: FileRow,
     identity: str | None,
     text: str | None,
-    problem: tuple[Reason, str],
+    reason: Reason,
+    detail: str,
     found: FileProfile,
     receive_text: Receive,
 ) -> Row:
     """The rejected row, or the escalated case where its words state a risk. Of a row whose cells do not fit the id
     is known where that is the first column.
     """
-    reason, detail = problem
     original: str | tuple[str, ...] | None = text
     if row.fields is None:
         named = reason in WRONG_CELLS and bool(row.cells) and found.mapping.id == found.columns[0]
@@ -431,7 +410,7 @@ def _reject(
     elif row.talk is not None:
         original = "\n\n".join(turn.text for turn in row.talk.turns)
     words = "\n".join(original) if isinstance(original, tuple) else original or ""
-    if problem is not _EMPTY and reason not in _NOBODYS_WORDS and words.strip():
+    if reason not in _NOBODYS_WORDS and words.strip():
         received = receive_text(words)
         if not STATED.isdisjoint(received.flags):
             return NewCase(
@@ -448,13 +427,6 @@ def _reject(
         detail=detail,
         original_json=None if original is None else json.dumps(original),
     )
-
-
-def _is_cut(fields: Fields, found: FileProfile, text: str) -> bool:
-    """Whether it is known that a part of the text is missing: the file says so, or it ends where Excel cuts."""
-    said = fields.get(found.cut_column) if found.cut_column else None
-    cells = (fields.get(name) or "" for name in found.mapping.text_columns())
-    return (said or "").strip().casefold() in ("true", "1", "yes") or is_cut(text) or EXCEL_CELL in map(len, cells)
 
 
 def where_of(cell: str | None) -> str | None:

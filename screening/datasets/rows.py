@@ -1,22 +1,65 @@
-"""Rows of a file and what stands in their cells: as they were read, and as accepted cases or rejected with why."""
+"""A file and its rows: where the bytes come from, why it is refused, what stands in a row's cells, and the cases that
+rows become.
+"""
 
 import ast
+import io
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
-from screening.datasets.mapping import normalised_name
-from screening.datasets.sources import Encoding, FileRefused, Source, size_of
 from screening.labels import Label
 from screening.settings import FILE_LIMITS
 from screening.text.conversation import Question, Thread, Turn
 from screening.text.received import ReceivedText
 
 CELL_LIMIT = FILE_LIMITS.row
+
+Source = Path | bytes
+"""A file on disk, or the whole content."""
+
+
+class FileRefused(Exception):
+    """The file cannot be read without risking a wrong row. The sentence is for the person who sent it.
+
+    ``line`` is the physical line (from 1) where there is one; ``sheets`` are those of a workbook of which another
+    one might be read. The message never holds text from the file other than names of recognised columns, or what
+    the person asked for by name.
+    """
+
+    def __init__(self, sentence: str, *, line: int | None = None, sheets: tuple[str, ...] = ()) -> None:
+        super().__init__(sentence if line is None else f"Line {line}: {sentence}")
+        self.line = line
+        self.sheets = sheets
+
+
+class ColumnsUnclear(FileRefused):
+    """A person must say which column is what, or which are joined; ``columns`` are those of the file."""
+
+    def __init__(self, sentence: str, *, columns: tuple[str, ...], sheets: tuple[str, ...] = ()) -> None:
+        super().__init__(sentence, sheets=sheets)
+        self.columns = columns
+
+
+class FileFormat(StrEnum):
+    """The kinds of file that are read."""
+
+    DELIMITED = "delimited text"
+    JSON_ARRAY = "JSON array"
+    JSON_OBJECT = "JSON object with a list of rows"
+    JSON_LINES = "JSON lines"
+    WORKBOOK = "Excel workbook"
+    PARQUET = "Parquet file"
+    ARROW = "Arrow file"
+    DATASET_FOLDER = "saved data set"
+    INSPECT_LOG = "Inspect log"
+    TRANSCRIPT = "transcript of one conversation"
 
 
 class Reason(StrEnum):
@@ -47,6 +90,22 @@ class Reason(StrEnum):
 WRONG_CELLS = frozenset({Reason.EXTRA_CELLS, Reason.MISSING_CELLS, Reason.ROWS_MERGED})
 STRUCTURAL = WRONG_CELLS | {Reason.NOT_JSON, Reason.NOT_AN_OBJECT, Reason.REPEATED_KEY}
 """Reasons that cast doubt on the file when most rows have them."""
+
+
+def open_source(source: Source) -> BinaryIO:
+    return io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
+
+
+@contextmanager
+def damage_refused(kind: FileFormat) -> Iterator[None]:
+    """What libraries raise for a damaged file, with errors of their own, of memory and of values, as a refusal."""
+    try:
+        yield
+    except (FileRefused, GeneratorExit):
+        raise
+    except Exception:
+        raise FileRefused(f"This {kind} is damaged or cut off.") from None
+
 
 _REMOVED = re.compile(
     r"[\[(<]\s*(?:(?:message|comment|post|content|text|tweet|turn)\s+)?"
@@ -93,17 +152,50 @@ def cell_of(value: object) -> str | None:
     """
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, bytes):
-        return _plain_text(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False, default=_plain_text)
-    return None if value != value else str(value)  # a bare NaN is a missing value
+    return None if value != value else _plain_text(value)  # a bare NaN is a missing value
 
 
 def _plain_text(value: object) -> str:
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
+
+
+_PLACE = re.compile(r"(.+) \((?:column \d+|question [^()]*)\)")
+
+
+def normalised_name(column: str) -> str:
+    """The name without a byte order mark, outer spaces and the place or question that was added, in lower case."""
+    name = column.strip().strip("\ufeff").strip()
+    placed = _PLACE.fullmatch(name)
+    return (placed.group(1) if placed else name).strip().casefold()
+
+
+def unique_names(header: Sequence[str]) -> tuple[str, ...]:
+    """The names without spaces around them; each of several equal ones carries its place, so that none is first. A
+    missing name does too, but for the first column, where programs write the row's number.
+
+    >>> unique_names(["", "text", "Text", "", "text (column 2)"])
+    ('', 'text (column 2) (column 2)', 'Text (column 3)', ' (column 4)', 'text (column 2)')
+    """
+    names = [cell.strip().strip("\ufeff").strip() for cell in header]
+    single = {name for name, count in Counter(name.casefold() for name in names).items() if count == 1}
+    taken, unique = set(single), list[str]()
+    for place, name in enumerate(names, start=1):
+        if (name or place > 1) and (name.casefold() not in single or not name):
+            name = f"{name} (column {place})"
+            while name.casefold() in taken:
+                name += f" (column {place})"
+            taken.add(name.casefold())
+        unique.append(name)
+    return tuple(unique)
+
+
+def require_few_columns(columns: Sequence[str]) -> None:
+    if len(columns) > FILE_LIMITS.columns:
+        raise FileRefused(f"The file has {len(columns):,} columns; at most {FILE_LIMITS.columns:,} are read.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,10 +206,6 @@ class Conversation:
     judged: frozenset[int] = frozenset()
     question: Question = Question.TEXT
     reply: str | None = None
-
-    def characters(self) -> int:
-        """Of all its turns."""
-        return sum(len(turn.text) for turn in self.turns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,14 +239,12 @@ class FileRow:
     @classmethod
     def of_cells(cls, row: int, line: int, columns: Sequence[str], cells: Sequence[str]) -> "FileRow":
         """The row that these cells make below this header, or why it is none."""
-        found, expected, problem, detail = len(cells), len(columns), None, ""
+        found, expected = len(cells), len(columns)
         if found != expected:
             problem = Reason.EXTRA_CELLS if found > expected else Reason.MISSING_CELLS
-            detail = f"{found} cells where the header has {expected}"
-        elif [*map(normalised_name, cells)] == [*map(normalised_name, columns)]:
-            problem, detail = Reason.HEADER_REPEATED, "the header again"
-        if problem is not None:
-            return cls(row, line, None, problem, detail, tuple(cells))
+            return cls(row, line, None, problem, f"{found} cells where the header has {expected}", tuple(cells))
+        if [*map(normalised_name, cells)] == [*map(normalised_name, columns)]:
+            return cls(row, line, None, Reason.HEADER_REPEATED, "the header again", tuple(cells))
         return cls(row, line, dict(zip(columns, cells, strict=True)))
 
     def single(self, name: str | None) -> str | None:
@@ -177,15 +263,28 @@ class FileRow:
     def characters(self) -> int:
         """Of all that it holds."""
         cells = self.cells if self.fields is None else self.fields.values()
-        return sum(len(cell) for cell in cells if cell) + (self.talk.characters() if self.talk else 0)
+        turns = self.talk.turns if self.talk else ()
+        return sum(len(cell) for cell in cells if cell) + sum(len(turn.text) for turn in turns)
 
 
 Rows = Iterator[FileRow | None]
 """The rows of a file in their order; None is a line without cells: not a row, but counted."""
 
-
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 """What is looked for between cells, in order of preference, and in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoding:
+    """The encoding read with, whether it is a guess, and how many bytes did not fit it.
+
+    Bytes that do not fit UTF-8 are read as lone surrogates (PEP 383), so that the text is flagged unreadable
+    and still recoverable.
+    """
+
+    name: str
+    guessed: bool = False
+    unreadable_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,25 +303,25 @@ class FileLayout:
     sheets: tuple[str, ...] = ()
 
     @property
-    def separated_by(self) -> str:
-        """Its separator in words; empty where it has none."""
-        return "" if self.separator is None else SEPARATORS.get(self.separator, repr(self.separator))
-
-
-def require_few_columns(columns: Sequence[str]) -> None:
-    """FileRefused for more columns than are read."""
-    if len(columns) > FILE_LIMITS.columns:
-        raise FileRefused(f"The file has {len(columns):,} columns; at most {FILE_LIMITS.columns:,} are read.")
+    def words(self) -> str:
+        """Its kind, encoding and separator, for a person."""
+        known = self.encoding and f"{self.encoding.name}{' (a guess)' if self.encoding.guessed else ''}"
+        separator = self.separator and SEPARATORS.get(self.separator, repr(self.separator))
+        return ", ".join(part for part in (str(self.format), known, separator) if part)
 
 
 def most_characters(source: Source) -> int:
-    """Of all cells of this file together.
+    """Of all cells of this file together; of a folder by the size of all its files.
 
     >>> most_characters(b"id,text"), most_characters(b"a" * 1_000_000)
     (20000000, 100000000)
     """
-    expanded = max(FILE_LIMITS.characters_unquestioned, FILE_LIMITS.expansion * size_of(source))
-    return min(FILE_LIMITS.characters, expanded)
+    if isinstance(source, bytes):
+        size = len(source)
+    else:
+        files = source.rglob("*") if source.is_dir() else (source,)
+        size = sum(one.stat().st_size for one in files if one.is_file())
+    return min(FILE_LIMITS.characters, max(FILE_LIMITS.characters_unquestioned, FILE_LIMITS.expansion * size))
 
 
 def limited(rows: Rows, most: int, *, longest: int | None = FILE_LIMITS.row) -> Rows:
@@ -239,9 +338,13 @@ def limited(rows: Rows, most: int, *, longest: int | None = FILE_LIMITS.row) -> 
                     f"{FILE_LIMITS.characters:,} are read, and at most {FILE_LIMITS.expansion} times what the file has "
                     "in bytes. Send it in parts, as CSV."
                 )
-            if one.row > FILE_LIMITS.rows:
-                raise FileRefused(f"The file has more than {FILE_LIMITS.rows:,} rows. Send it in parts.")
+            require_few_rows(one.row)
         yield one
+
+
+def require_few_rows(rows: int) -> None:
+    if rows > FILE_LIMITS.rows:
+        raise FileRefused(f"The file has more than {FILE_LIMITS.rows:,} rows. Send it in parts.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,33 +382,9 @@ class RejectedRow:
 
 
 Row = NewCase | RejectedRow
-
 Receive = Callable[[str], ReceivedText]
 
-
 _LONGEST_LITERAL = 1_000_000
-
-
-def parts_of(cell: str) -> tuple[str, ...] | None:
-    """The strings of a list; None for everything else.
-
-    >>> parts_of('["a", "b"]'), parts_of("['a', \\"it's\\"]"), parts_of("[deleted]"), parts_of('[1, "a"]')
-    (('a', 'b'), ('a', "it's"), None, None)
-    """
-    found = parsed_list(cell)
-    return tuple(found) if found is not None and all(isinstance(one, str) for one in found) else None
-
-
-def holds_turns(cell: str) -> bool:
-    """Whether it is a list of objects, as conversations are written."""
-    found = parsed_list(cell)
-    return bool(found) and all(isinstance(one, dict) for one in found or ())
-
-
-def join_list(cell: str) -> str:
-    """The parts of a list with an empty line between, or the cell as it stands where it is no such list."""
-    parts = parts_of(cell)
-    return cell if parts is None else "\n\n".join(part for part in parts if part.strip())
 
 
 def parsed_list(cell: str) -> list[Any] | None:
@@ -320,19 +399,20 @@ def parsed_list(cell: str) -> list[Any] | None:
     return found if isinstance(found, list) else None
 
 
+def parts_of(cell: str) -> tuple[str, ...] | None:
+    """The strings of a list; None for everything else.
+
+    >>> parts_of('["a", "b"]'), parts_of("['a', \\"it's\\"]"), parts_of("[deleted]"), parts_of('[1, "a"]')
+    (('a', 'b'), ('a', "it's"), None, None)
+    """
+    found = parsed_list(cell)
+    return tuple(found) if found is not None and all(isinstance(one, str) for one in found) else None
+
+
 _KNOWN: dict[str, Label] = {
-    "safe": Label.SAFE,
-    "non-suicide": Label.SAFE,
-    "non-suicidal": Label.SAFE,
-    "not suicidal": Label.SAFE,
-    "self.depression": Label.SAFE,
-    "self.anxiety": Label.SAFE,
-    "self.bipolar": Label.SAFE,
-    "self.offmychest": Label.SAFE,
-    "unsafe": Label.UNSAFE,
-    "suicide": Label.UNSAFE,
-    "suicidal": Label.UNSAFE,
-    "self.suicidewatch": Label.UNSAFE,
+    **dict.fromkeys(("safe", "non-suicide", "non-suicidal", "not suicidal"), Label.SAFE),
+    **dict.fromkeys(("self.depression", "self.anxiety", "self.bipolar", "self.offmychest"), Label.SAFE),
+    **dict.fromkeys(("unsafe", "suicide", "suicidal", "self.suicidewatch"), Label.UNSAFE),
 }
 
 
@@ -340,7 +420,8 @@ def map_label(value: str | None, label_values: Mapping[str, Label | None] | None
     """The reference label a value stands for, or None when that is not certain.
 
     ``label_values`` is what a person confirmed for this file; its keys are values exactly as they stand there
-    and come first (None: stands for no label). Ordinal scales ("low", "3") are only ever mapped that way.
+    and come first (None: stands for no label). What an ordinal scale ("low") or a number means only a person knows, or
+    the file's own names.
 
     >>> map_label("SAFE"), map_label("unsfae"), map_label("1")
     (<Label.SAFE: 'safe'>, None, None)
@@ -350,16 +431,6 @@ def map_label(value: str | None, label_values: Mapping[str, Label | None] | None
     if label_values is not None and value in label_values:
         return label_values[value]
     return _KNOWN.get(value.strip().casefold().replace("_", "-"))
-
-
-def propose_label_values(seen: Iterable[str]) -> dict[str, Label]:
-    """Values of one file that stand for a label. What a number means only a person knows, or the file's own names.
-
-    >>> propose_label_values(["0", "1", "safe"])
-    {'safe': <Label.SAFE: 'safe'>}
-    """
-    mapped = {value: map_label(value) for value in sorted(value for value in seen if value.strip())}
-    return {value: label for value, label in mapped.items() if label is not None}
 
 
 def label_of(cell: str | None) -> str | None:
@@ -385,14 +456,10 @@ def label_of(cell: str | None) -> str | None:
     return ", ".join(str(one) for one in found) or None
 
 
-DIFFERENT = " | "
-"""Stands between labels that annotators did not agree on."""
-
-
 def agreed_value(words: Iterable[str]) -> str | None:
-    """The value that all of them are, else the different ones beside each other; None for none.
+    """The value that all of them are, else the different ones beside each other, which are no label; None for none.
 
     >>> agreed_value(["safe", "safe"]), agreed_value(["b", "a"]), agreed_value([])
     ('safe', 'a | b', None)
     """
-    return DIFFERENT.join(sorted(set(words))) or None
+    return " | ".join(sorted(set(words))) or None

@@ -17,9 +17,18 @@ from typing import IO, Any
 from xml.etree import ElementTree
 from xml.parsers import expat
 
-from screening.datasets.mapping import unique_names
-from screening.datasets.rows import FileLayout, FileRow, Rows, require_few_columns
-from screening.datasets.sources import FileFormat, FileRefused, Source, damage_refused, is_workbook, open_source
+from screening.datasets.rows import (
+    FileFormat,
+    FileLayout,
+    FileRefused,
+    FileRow,
+    Rows,
+    Source,
+    damage_refused,
+    open_source,
+    require_few_columns,
+    unique_names,
+)
 from screening.settings import FILE_LIMITS
 
 EXACT_NUMBER = 10**15
@@ -30,6 +39,17 @@ MOST_STRINGS = 5 * FILE_LIMITS.rows
 
 MOST_CELLS = 16_384
 """Most cells of a row: Excel has no more columns."""
+
+PACKED_TIGHTLY = 10_000_000
+"""A part of a workbook of more bytes than this may be at most so many times larger than it is in the archive as is
+said for files: texts that people wrote pack to a fifth, a bomb to a thousandth.
+"""
+
+MOST_PARTS = 2_000
+"""Most files in the archive of a workbook: one for each sheet, picture and style."""
+
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
+"""Of a file, of an archive without one, of one in parts; a column may be called PK."""
 
 _SMALL_PART = 4_000_000
 """Bytes of the parts that say what sheets and styles there are."""
@@ -43,8 +63,9 @@ def find_workbook(source: Source, wanted: str | None = None) -> FileLayout | Non
     """The sheet of that name, else the first that is not hidden, and its header; None for another kind of file.
     FileRefused when the workbook is damaged, the sheet has no rows, or there is none of that name.
     """
-    if not is_workbook(source):
-        return None
+    with open_source(source) as stream:
+        if not stream.read(4).startswith(_ZIP):
+            return None
     with _opened(source) as book:
         names = tuple(book.sheets)
         if wanted is not None and wanted not in names:
@@ -81,11 +102,23 @@ def _read(source: Source, sheet: str, columns: tuple[str, ...], header_line: int
 @contextmanager
 def _opened(source: Source) -> Iterator["_Book"]:
     with open_source(source) as stream, damage_refused(FileFormat.WORKBOOK), zipfile.ZipFile(stream) as archive:
+        _require_loosely_packed(archive.infolist())
         book = _Book(archive)
         try:
             yield book
         finally:
             book.close()
+
+
+def _require_loosely_packed(parts: list[zipfile.ZipInfo]) -> None:
+    """FileRefused for an archive that is no workbook, or one that unpacks to more than is read."""
+    if "xl/workbook.xml" not in {part.filename for part in parts}:
+        raise FileRefused("This is a zip archive but not an Excel workbook. Unpack it and send the file inside.")
+    most = FILE_LIMITS.characters
+    if len(parts) > MOST_PARTS or sum(part.file_size for part in parts) > most:
+        raise FileRefused(f"This workbook unpacks to more than {most // 1_000_000} MB. Send it as CSV.")
+    if any(part.file_size > max(PACKED_TIGHTLY, FILE_LIMITS.expansion * part.compress_size) for part in parts):
+        raise FileRefused("This workbook is packed far tighter than texts are. Send it as CSV.")
 
 
 class _Book:
@@ -95,31 +128,24 @@ class _Book:
         from openpyxl.utils.datetime import MAC_EPOCH, WINDOWS_EPOCH
 
         self._archive = archive
-        targets = {
-            one.get("Id"): (str(one.get("Type")).rsplit("/", 1)[-1], _path(str(one.get("Target"))))
-            for one in self._small("xl/_rels/workbook.xml.rels").iter()
-            if _local(one.tag) == "Relationship"
-        }
+        related = [
+            (one.get("Id"), str(one.get("Type")).rpartition("/")[2], _path(str(one.get("Target"))))
+            for one in self._small("xl/_rels/workbook.xml.rels").iterfind(".//{*}Relationship")
+        ]
+        parts = {identity: path for identity, kind, path in related if kind == "worksheet"}
+        shared = {kind: path for _, kind, path in related if path in archive.namelist()}
         root = self._small("xl/workbook.xml")
-        listed = [one for one in root.iter() if _local(one.tag) == "sheet"]
-        listed.sort(key=lambda one: one.get("state", "visible") != "visible")
-        self.sheets: dict[str, str] = {}
-        for one in listed:
-            kind, path = targets.get(_relation(one), ("", ""))
-            if kind == "worksheet":
-                self.sheets[str(one.get("name"))] = path
+        listed = sorted(root.iterfind(".//{*}sheet"), key=lambda one: one.get("state", "visible") != "visible")
+        named = {str(one.get("name")): parts.get(_relation(one)) for one in listed}
+        self.sheets = {name: path for name, path in named.items() if path is not None}
         if not self.sheets:
             raise FileRefused("The workbook has no sheet.")
-        paths = dict(targets.values())
-        properties = (one for one in root.iter() if _local(one.tag) == "workbookPr")
-        since_1904 = any(one.get("date1904") in ("1", "true") for one in properties)
+        since_1904 = any(one.get("date1904") in ("1", "true") for one in root.iterfind(".//{*}workbookPr"))
         self._epoch = MAC_EPOCH if since_1904 else WINDOWS_EPOCH
-        self._dates = _date_styles(self._small(paths["styles"])) if paths.get("styles") in archive.namelist() else {}
-        shared = paths.get("sharedStrings")
-        self._shared = _SharedStrings(archive.open(shared)) if shared in archive.namelist() and shared else None
+        self._dates = _date_styles(self._small(shared["styles"])) if "styles" in shared else {}
+        self._shared = _SharedStrings(archive.open(shared["sharedStrings"])) if "sharedStrings" in shared else None
 
     def close(self) -> None:
-        """Forget the shared strings."""
         if self._shared is not None:
             self._shared.close()
 
@@ -137,7 +163,10 @@ class _Book:
                     text, formula = self._value(cell), cell.joined("f")
                     if formula and cell.shared is not None:
                         masters[cell.shared] = f"={formula}", cell.reference
-                    if "f" in cell.parts and _is_unsolved(cell.kind, text):
+                    # without a value (0, in some programs) or with an error as one it stands as it is written, for that
+                    # is how programs keep a text that begins with an equals sign
+                    unsolved = cell.kind == "e" or text == "0" or (not text and cell.kind != "str")
+                    if "f" in cell.parts and unsolved:
                         if not formula and cell.shared in masters:
                             master, origin = masters[cell.shared]
                             formula = Translator(master, origin=origin).translate_formula(cell.reference)[1:]
@@ -201,7 +230,6 @@ class _SharedStrings:
         return content.decode("utf-8", "surrogatepass")
 
     def close(self) -> None:
-        """Forget them."""
         self._kept.close()
         self._part.close()
 
@@ -221,21 +249,13 @@ def _elements(part: IO[bytes]) -> Iterator[Any]:
     parser = expat.ParserCreate(namespace_separator="}")
     parser.buffer_text = True
     parser.StartElementHandler, parser.EndElementHandler = handler.start, handler.end
-    parser.CharacterDataHandler = handler.characters
-    parser.StartDoctypeDeclHandler = _refuse_entities
+    parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = handler.characters, _refuse_entities
     while chunk := part.read(_CHUNK):
         parser.Parse(chunk, False)
         while handler.found:
             yield handler.found.popleft()
     parser.Parse(b"", True)
     yield from handler.found
-
-
-def _is_unsolved(kind: str, value: str) -> bool:
-    """Whether a formula has no value (0, in some programs), or an error as one: it stands as it is written then, for
-    that is how programs keep a text that begins with an equals sign.
-    """
-    return kind == "e" or value == "0" or (not value and kind != "str")
 
 
 def _refuse_entities(*_declared: object) -> None:
@@ -259,6 +279,9 @@ class _Handler:
     """Finds the rows of a sheet or the strings that cells share, without what says how words are read aloud."""
 
     def __init__(self) -> None:
+        from openpyxl.utils import column_index_from_string
+
+        self._number_of = column_index_from_string
         self.found: deque[Any] = deque()
         self._line, self._place, self._length, self._phonetic, self._strings = 0, -1, 0, 0, 0
         self._cells: list[tuple[int, _Cell]] = []
@@ -266,7 +289,7 @@ class _Handler:
         self._into: list[str] | None = None
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        local = _local(name)
+        local = name.rpartition("}")[2]
         if local == "row":
             number = attributes.get("r", "")
             self._line = int(number) if number.isdecimal() else self._line + 1
@@ -284,8 +307,17 @@ class _Handler:
         read = self._cell if local in ("v", "t", "f") else None
         self._into = None if read is None else read.parts.setdefault(local, [])
 
+    def _begin_cell(self, attributes: Mapping[str, str]) -> None:
+        reference, style = attributes.get("r", ""), attributes.get("s", "")
+        named = _REFERENCE.fullmatch(reference)
+        self._place = self._number_of(named[1]) - 1 if named else self._place + 1
+        self._cell = _Cell(attributes.get("t", "n"), int(style) if style.isdecimal() else 0, reference)
+        self._cells.append((self._place, self._cell))
+        if len(self._cells) > MOST_CELLS:
+            raise FileRefused(f"A row of this workbook has more than {MOST_CELLS:,} cells. Send it as CSV.")
+
     def end(self, name: str) -> None:
-        local = _local(name)
+        local = name.rpartition("}")[2]
         if local == "row":
             self.found.append((self._line, self._cells))
         elif local == "si" and self._cell is not None:
@@ -303,52 +335,25 @@ class _Handler:
                 raise FileRefused(f"A row or a text of this workbook has more than {FILE_LIMITS.row:,} characters.")
             self._into.append(text)
 
-    def _begin_cell(self, attributes: Mapping[str, str]) -> None:
-        reference = attributes.get("r", "")
-        named = _REFERENCE.fullmatch(reference)
-        self._place = _column(named[1]) if named else self._place + 1
-        style = attributes.get("s", "")
-        self._cell = _Cell(attributes.get("t", "n"), int(style) if style.isdecimal() else 0, reference)
-        if len(self._cells) > MOST_CELLS:
-            raise FileRefused(f"A row of this workbook has more than {MOST_CELLS:,} cells. Send it as CSV.")
-        self._cells.append((self._place, self._cell))
-
 
 def _date_styles(root: ElementTree.Element) -> dict[int, str]:
     """Which styles of cells show a number as a date or a duration."""
     from openpyxl.styles.numbers import BUILTIN_FORMATS, is_date_format, is_timedelta_format
 
     codes: dict[int, str] = dict(BUILTIN_FORMATS)
-    for one in root.iter():
-        if _local(one.tag) == "numFmt" and one.get("numFmtId", "").isdecimal():
+    for one in root.iterfind(".//{*}numFmt"):
+        if one.get("numFmtId", "").isdecimal():
             codes[int(one.get("numFmtId", "0"))] = one.get("formatCode", "")
-    cell_styles = next((one for one in root if _local(one.tag) == "cellXfs"), ())
     found = {}
-    for place, style in enumerate(cell_styles):
+    for place, style in enumerate(root.iterfind("{*}cellXfs/{*}xf")):
         code = codes.get(int(style.get("numFmtId", "0")), "")
         if is_date_format(code):
             found[place] = "duration" if is_timedelta_format(code) else "date"
     return found
 
 
-def _column(letters: str) -> int:
-    """The place of a column from 0; one beyond Excel's is a fault of its row, not of the file.
-
-    >>> _column("A"), _column("AA")
-    (0, 26)
-    """
-    number = 0
-    for letter in letters.upper():
-        number = 26 * number + ord(letter) - ord("A") + 1
-    return number - 1
-
-
-def _local(name: str) -> str:
-    return name.rpartition("}")[2]
-
-
 def _relation(sheet: ElementTree.Element) -> str | None:
-    return next((value for name, value in sheet.attrib.items() if _local(name) == "id"), None)
+    return next((value for name, value in sheet.attrib.items() if name.rpartition("}")[2] == "id"), None)
 
 
 def _path(target: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from screening.datasets.conversations import words_of
 from screening.datasets.json_rows import is_inspect_log, sample_files
-from screening.datasets.sources import FileFormat, damage_refused
+from screening.datasets.rows import FileFormat, damage_refused
 from screening.labels import Label
 from screening.models.wire import Expected, SeenIds, completion_draw, message_draw
 from screening.pipeline.draws import LABEL_WORDS, Answer, Draw, Usage, read_answer, unusable

@@ -17,10 +17,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
-from screening.datasets.mapping import normalised_name
 from screening.datasets.reader import Table, file_layout, read_table, rows_of
-from screening.datasets.rows import Fields, NewCase, map_label
-from screening.datasets.sources import FileRefused, Source
+from screening.datasets.rows import Fields, FileRefused, NewCase, Source, map_label, normalised_name
 from screening.evaluation.recording import Item
 from screening.labels import LABELS, Label
 from screening.pipeline.draws import ScreenedText, screened_thread

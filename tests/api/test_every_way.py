@@ -14,8 +14,7 @@ from jobs.intake import receiver
 from pages.batches.file_check import check, profile, read_mapped
 from screening.datasets.mapping import FileMapping, read_mapping
 from screening.datasets.reader import Table
-from screening.datasets.rows import NewCase
-from screening.datasets.sources import FileRefused
+from screening.datasets.rows import FileRefused, NewCase
 from screening.settings import Settings
 from storage.schema import cases
 from tests.api.test_api import TABLES, Site, site

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from screening.datasets.reader import read_table
-from screening.datasets.sources import FileRefused
+from screening.datasets.rows import FileRefused
 from tests.datasets.reading import packed_workbook, parquet
 
 MOST_MB = 600

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
-from screening.datasets.rows import NewCase, Reason, RejectedRow
-from screening.datasets.sources import FileRefused
+from screening.datasets.rows import FileRefused, NewCase, Reason, RejectedRow
 from screening.text.conversation import MOST_TURNS, Judged, Question, Role
 from screening.text.flags import Flag
 from screening.text.injection import injection_flags

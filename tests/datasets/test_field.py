@@ -24,8 +24,7 @@ from screening.datasets.mapping import (
     read_mapping,
 )
 from screening.datasets.reader import read_table
-from screening.datasets.rows import NewCase, Reason, RejectedRow
-from screening.datasets.sources import ColumnsUnclear, FileRefused
+from screening.datasets.rows import ColumnsUnclear, FileRefused, NewCase, Reason, RejectedRow
 from screening.labels import Label
 from screening.pipeline.engine import Reason as Ended
 from screening.pipeline.errors import ERROR_KINDS

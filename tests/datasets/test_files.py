@@ -19,8 +19,18 @@ from hypothesis import strategies as st
 from screening.datasets import reader
 from screening.datasets.mapping import ColumnMapping
 from screening.datasets.reader import read_table
-from screening.datasets.rows import FileLayout, FileRow, NewCase, Reason, RejectedRow, Rows
-from screening.datasets.sources import ColumnsUnclear, FileFormat, FileRefused, Source
+from screening.datasets.rows import (
+    ColumnsUnclear,
+    FileFormat,
+    FileLayout,
+    FileRefused,
+    FileRow,
+    NewCase,
+    Reason,
+    RejectedRow,
+    Rows,
+    Source,
+)
 from screening.labels import Label
 from screening.text.flags import Flag
 from screening.text.received import original_text

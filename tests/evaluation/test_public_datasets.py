@@ -14,7 +14,7 @@ import pytest
 
 from commands.__main__ import main
 from screening.datasets.export import csv_lines
-from screening.datasets.sources import FileRefused
+from screening.datasets.rows import FileRefused
 from screening.evaluation.public_datasets import LabelOf, Screened, load_aegis, load_swmh
 from screening.labels import Label
 from screening.text.received import text_sha256

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from screening.datasets.reader import read_table
-from screening.datasets.rows import NewCase
-from screening.datasets.sources import FileRefused
+from screening.datasets.rows import FileRefused, NewCase
 from screening.labels import Outcome
 from screening.models.http import HttpModel
 from screening.models.settings import ModelSettings

@@ -19,8 +19,7 @@ from api.app import create_app
 from commands.__main__ import main
 from screening.datasets.mapping import ColumnMapping, column_mapping
 from screening.datasets.reader import read_table
-from screening.datasets.rows import RejectedRow, Row
-from screening.datasets.sources import FileRefused
+from screening.datasets.rows import FileRefused, RejectedRow, Row
 from screening.evaluation.experiments import our_conditions, paper_conditions
 from screening.evaluation.library import DRAWS, screen_texts
 from screening.pipeline.config import PipelineConfig, preset
