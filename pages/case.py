@@ -113,7 +113,7 @@ def reviews_html(given: Sequence[Review]) -> str:
         label, certainty = LABEL_WORDS[each.form.label], HOW_CERTAIN[each.form.certainty]
         words = {"label": label, "certainty": certainty, "facts": " · ".join(told)}
         shown.append(words | {"fields": fields_words(each), "reason": each.reason or ""})
-    return str(trail.reviews(shown))
+    return trail.reviews(shown)
 
 
 def versions_html(versions: Sequence[Adjudication]) -> str:
@@ -124,7 +124,7 @@ def versions_html(versions: Sequence[Adjudication]) -> str:
         told = " · ".join((METHOD_WORDS[each.method], who(each.by), given, local_time(each.at)))
         words = {"was": was, "label": LABEL_WORDS[each.label], "facts": told, "reason": each.reason}
         shown.append({"version": each.version, **words})
-    return str(trail.versions(shown))
+    return trail.versions(shown)
 
 
 def decide(case_id: str, given: Sequence[Review], made: Sequence[Adjudication], *, closed: bool) -> None:
@@ -207,7 +207,7 @@ def engine(shown: Evidence, file: CaseFile) -> None:
             f"{error_words(each.kind)}; {count_of(each.calls, 'call')} without an answer. {each.message}"
             for each in file.errors
         ]
-        st.html(str(trail.facts(zip((local_time(each.at) for each in file.errors), said, strict=True))))
+        st.html(trail.facts(zip((local_time(each.at) for each in file.errors), said, strict=True)))
     may = file.waits_for_retry and is_allowed(person, Action.CONTROL_BATCH, file.batch_owner)
     if may and st.button("Retry what failed in this upload", key="retry", icon=":material/replay:"):
         batches.retry_failed(db, by, file.batch_id)
@@ -284,7 +284,7 @@ def case(case_id: str) -> None:
     left, right = st.columns(2, gap="medium")
     with left:
         phrases = (*flagged_phrases(text.text, text.thread), *flagged_phrases(text.reply or ""))
-        st.html(str(trail.facts(facts(text, file, shown, phrases))) + where_html(shown.where_to_act))
+        st.html(trail.facts(facts(text, file, shown, phrases)) + where_html(shown.where_to_act))
         st.html(texts_html(text.text, text.thread, text.reply, flagged=True))
         closed_follow_ups(case_id)
         people(case_id, closed=file.entry is not None and file.entry.closed_at is not None)

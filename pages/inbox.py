@@ -68,7 +68,7 @@ def my_reviews_html() -> str:
         certainty = f"{LABEL_WORDS[each.label].lower()}, {HOW_CERTAIN[each.certainty]}"
         words = " · ".join((local_time(each.at), certainty, what_became_of(each)))
         shown.append((each.case_id, list_name(each.external_id, each.case_id), words))
-    return str(html.macros("trail").mine(shown))
+    return html.macros("trail").mine(shown)
 
 
 def what_became_of(review: Any) -> str:
@@ -199,7 +199,7 @@ with st.container(key="inbox"):
     left, right = st.columns(WIDTHS, gap="medium")
     with left:
         batch_filter()
-        widgets.mount("queue", {"keys": KEYS, "may": MAY_READ, **routes.offer(db, person)}, "queue")
+        shell.mount("queue", {"keys": KEYS, "may": MAY_READ, **routes.offer(db, person)}, "queue")
         if MAY_READ:
             with st.container(key="left_foot", gap="xxsmall"):
                 st.caption(exposure_words())
@@ -210,7 +210,7 @@ with st.container(key="inbox"):
                     own_switches()
     with right:
         if MAY_READ:
-            widgets.mount("desk", {"keys": KEYS, **desk_view.fixed(person, site)}, "desk")
+            shell.mount("desk", {"keys": KEYS, **desk_view.fixed(person, site)}, "desk")
         else:
             if auth.taken_roles() & REVIEWERS:
                 st.info(

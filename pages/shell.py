@@ -47,7 +47,7 @@ with shell.run_again_while_away(notice, faults):
         with end:  # before the page, which may stop the script
             st.caption(literal(f"{site.intended_use} {WHO_SEES_WHAT}"))
             if page.url_path != "inbox":
-                shell.watch_connection()
+                shell.mount("line", {}, "line")  # the inbox has words of its own for a lost connection
             if person is not None:
                 shell.controls(context.database(), person, site)
         with body:

@@ -45,12 +45,10 @@ def evidence_html(evidence: Evidence, *, opened: bool = False) -> str:
     nodes = {node.name: node for node in pipeline.nodes} if pipeline else {}
     asked = {run.node for run in evidence.runs}
     sampled = [nodes[run.node].rule for run in evidence.runs if run.node in nodes and run.draws]
-    return str(
-        html.macros("evidence").runs(
-            [_run(run, nodes.get(run.node), full=opened) for run in evidence.runs],
-            [node.title for node in nodes.values() if node.name not in asked],
-            engine_view.legend_html(sampled, read_off=any(run.distribution for run in evidence.runs)),
-        )
+    return html.macros("evidence").runs(
+        [_run(run, nodes.get(run.node), full=opened) for run in evidence.runs],
+        [node.title for node in nodes.values() if node.name not in asked],
+        engine_view.legend_html(sampled, read_off=any(run.distribution for run in evidence.runs)),
     )
 
 

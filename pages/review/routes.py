@@ -226,8 +226,8 @@ def _asked(
     if not of_this_site(request.scope) or not widgets.CASE_ID.fullmatch(query.get("page", "")):
         return _refusal(403, "This is for pages of this site.")
     try:
-        person, who = auth.asks_over(request.scope, active=active)
-        page = open_pages().find(person.id, query["page"], who)
+        person = auth.who_asks(request.scope, active=active)()
+        page = open_pages().find(person.id, query["page"], auth.who_asks(request.scope, active=False))
         with seen_from(query.get("zone")):
             return JSONResponse(make(page, person, query))
     except (SessionEnded, auth.Unidentified):

@@ -117,14 +117,16 @@ def check_session(*, active: bool) -> None:
             st.rerun(scope="app")
 
 
-def who_asks() -> Callable[[], Actor]:
-    """A function that says who asks at the moment it is called, outside the page: with the roles they have by then.
-    It raises SessionEnded.
+def who_asks(scope: Scope | None = None, *, active: bool = True) -> Callable[[], Actor]:
+    """A function that says who asks at the moment it is called, outside the page, or who sent this request: with the
+    roles they have by then. ``active``: they do something, which keeps the session from ending for idleness. It raises
+    SessionEnded; Unidentified at once where nobody is signed in.
     """
     if not context.sign_in_configured():
         return lambda: LOCAL_USER
-    found, db, clock = sign_in_of(st.user.to_dict()), context.database(), context.now
-    return lambda: inbox.enter(db, found, clock(), active=True)
+    found = sign_in_of(st.user.to_dict()) if scope is None else _sign_in_over(scope)
+    db, clock = context.database(), context.now
+    return lambda: inbox.enter(db, found, clock(), active=active)
 
 
 def check_before(action: Action, make: Callable[[], _T]) -> Callable[[], _T]:
@@ -177,27 +179,15 @@ FORGETTING = (LOGOUT, http.SIGN_IN_AGAIN)
 """Addresses that forget the cookie: Streamlit's, and ours for a session that ended by itself."""
 
 
-def asks_over(scope: Scope, *, active: bool) -> tuple[Actor, Callable[[], Actor]]:
-    """Who sends this request, and a function that says who is signed in there later. ``active``: they did something,
-    which keeps the session from ending for idleness. SessionEnded or Unidentified where nobody is.
-    """
-    if not context.sign_in_configured():
-        return LOCAL_USER, lambda: LOCAL_USER
-    found, db, clock = _sign_in_over(scope), context.database(), context.now
-    return inbox.enter(db, found, clock(), active=active), lambda: inbox.enter(db, found, clock(), active=False)
-
-
 def _sign_in_over(scope: Scope) -> SignIn:
     return sign_in_of(json.loads(http.signed_in_claims(scope) or b"{}"))
 
 
 def session_is_valid(scope: Scope) -> bool:
     """Whether the request comes from a browser whose session has not ended."""
-    try:
-        inbox.enter(context.database(), _sign_in_over(scope), context.now(), active=False)
-    except (SessionEnded, Unidentified, ValueError):
-        return False
-    return True
+    with suppress(SessionEnded, Unidentified, ValueError):
+        return who_asks(scope, active=False)() is not None
+    return False
 
 
 async def _sign_out(request: Request) -> Response:
@@ -219,9 +209,6 @@ SIGN_OUT_ROUTE = Route(SIGN_OUT, _sign_out, methods=["POST"])
 SIGN_OUT_FORM = f'<form class="sl-out" method="post" action="{SIGN_OUT}"><button type="submit">Sign out</button></form>'
 
 
-ARRIVES_WITHIN_S = 600.0
-
-
 def upload_refusal(scope: Scope, *, sign_in: bool) -> Response | None:
     """The answer to whoever may send no file, as the accounts have them now; None for everybody else."""
     status, why = 401, "Your session has ended: sign in again."
@@ -233,7 +220,7 @@ def upload_refusal(scope: Scope, *, sign_in: bool) -> Response | None:
         why = "Sign in first."
     else:
         with suppress(SessionEnded, Unidentified, ValueError):
-            person = inbox.enter(context.database(), _sign_in_over(scope), context.now(), active=False)
+            person = who_asks(scope, active=False)()
             if is_allowed(person, Action.CREATE_BATCH):
                 return None
             record_refusal(context.database(), person.at(context.now()), Action.CREATE_BATCH)
@@ -242,7 +229,7 @@ def upload_refusal(scope: Scope, *, sign_in: bool) -> Response | None:
 
 
 BUSY = 1013
-MOST_STRANGERS = 100
+MOST_STRANGERS, ARRIVES_WITHIN_S = 100, 600.0
 
 
 class Guard:

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Hashable
 from datetime import UTC, datetime, timedelta
 from time import monotonic
-from typing import Any, Generic, TypeVar, TypeVarTuple
+from typing import Any, Generic, TypeVar, TypeVarTuple, cast
 
 import streamlit as st
 
@@ -188,15 +188,13 @@ def compute(
     """
     key: Hashable = (function, args, standing)
     found: T | None = _cache().get(key)
-    if found is not None:
-        return found
-    if cases <= AT_ONCE:
-        with st.spinner("Computing…"):
-            found = function(database(), *args)
-    else:
-        made: T = _wait_for(_begin(function, *args, standing=standing))
-        found = made
-    _cache().put(key, found)
+    if found is None:
+        if cases <= AT_ONCE:
+            with st.spinner("Computing…"):
+                found = function(database(), *args)
+        else:
+            found = cast("T", _wait_for(_begin(function, *args, standing=standing)))
+        _cache().put(key, found)
     return found
 
 

@@ -6,8 +6,7 @@ for it is looked up again when it is asked for, and the file is made for them wi
 
 import json
 import secrets
-import threading
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -21,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from jobs.computing import Cache
 from pages.ui import auth, context, html, http
 from pages.ui.context import singleton
 from pages.ui.words import literal
@@ -57,44 +57,28 @@ class StreamedFile:
     lines: Callable[[Actor], Iterator[str | bytes]]
 
 
-class Offers:
-    """What the pages of this process offer, at addresses that nobody can guess, each only for its own browser. Beyond
-    ``most`` the oldest are forgotten. Threads may share it.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most, self._lock = most, threading.Lock()
-        self._known = OrderedDict[str, tuple[str, StreamedFile, Callable[[], Actor]]]()
-
-    def take(self, browser: str, file: StreamedFile, who: Callable[[], Actor]) -> str:
-        """The address of this file from now on; ``who`` says who is asking from that browser."""
-        token = secrets.token_urlsafe(24)
-        with self._lock:
-            self._known[token] = browser, file, who
-            if len(self._known) > self._most:
-                self._known.popitem(last=False)
-        return f"{http.FILES}/{token}"
-
-    def find(self, token: str, browser: str) -> tuple[StreamedFile, Callable[[], Actor]] | None:
-        """What has this address, and who asks; None where there is none, or it is another browser's."""
-        with self._lock:
-            offer = self._known.get(token)
-        return offer[1:] if offer and offer[0] == browser else None
+Offer = tuple[str, StreamedFile, Callable[[], Actor]]
+"""The browser that a file is for, the file, and who asks from there."""
 
 
 @singleton
-def offers() -> Offers:
-    return Offers(MOST_OFFERS)
+def offers() -> Cache[Offer]:
+    """What the pages of this process offer, by addresses that nobody can guess; the oldest are forgotten first."""
+    return Cache(MOST_OFFERS)
+
+
+def offer_file(browser: str, file: StreamedFile, who: Callable[[], Actor]) -> str:
+    """The address of this file from now on, for this browser alone; ``who`` says who is asking from it."""
+    token = secrets.token_urlsafe(24)
+    offers().put(token, (browser, file, who))
+    return f"{http.FILES}/{token}"
 
 
 def show_files(files: Sequence[StreamedFile]) -> None:
-    """A row of links on the page; each asks again who this is when it is followed."""
+    """A row of links; each asks again who this is when it is followed."""
     browser, who = auth.browser_of(st.context.cookies.to_dict()), auth.who_asks()
-    st.html(
-        html.links_html(
-            html.Link(f"⤓ {file.label}", offers().take(browser, file, who), download=file.name) for file in files
-        )
-    )
+    links = [html.Link(f"⤓ {file.label}", offer_file(browser, file, who), download=file.name) for file in files]
+    st.html(html.links_html(links))
 
 
 def show_export(files: Callable[[bool], Sequence[StreamedFile]], key: str, note: str) -> None:
@@ -105,10 +89,9 @@ def show_export(files: Callable[[bool], Sequence[StreamedFile]], key: str, note:
 
 
 async def _serve(request: Request) -> Response:
-    offer = offers().find(request.path_params["token"], auth.browser_of(request.cookies))
-    if offer is None:
+    browser, file, who = offers().get(request.path_params["token"]) or (None, None, None)
+    if file is None or who is None or browser != auth.browser_of(request.cookies):
         return PlainTextResponse("This link has expired. Reload the page.", status_code=404)
-    file, who = offer
     try:
         parts = await run_in_threadpool(_begin, file, who)
     except (SessionEnded, auth.Unidentified):

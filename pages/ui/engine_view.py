@@ -50,7 +50,6 @@ ABSTAINED = frozenset({State.EXHAUSTED, State.FUTILITY, State.TOO_CLOSE})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
     """One node as it stands after ``codes``. Nothing is compared before a draw, and where there was no answer.
-
     ``trace`` is how far the leading label was on the way to its line against the strongest rival, at about
     `TRACE_POINTS` moments spread evenly, the last one always among them; empty for a rule without a line.
     """
@@ -179,19 +178,8 @@ def bars_html(compared: Sequence[Comparison], rule: StoppingRule) -> str:
     ``compared`` is empty where there is nothing to show: no draw yet, or answers that were no labels.
     """
     scale = compared[0].scale if compared else _scale(rule)
-    rows = [
-        {
-            "leader": each.leader,
-            "rival": each.rival,
-            "out": each.excluded,
-            "width": _width(each, rule),
-            "line": each.needed is not None,
-            "words": words(each),
-        }
-        for each in compared
-    ]
-    bars: str = macros("cards").bars(rows, round(LINE), *_AXES[scale], scale != "votes")
-    return bars
+    rows = [(each, _width(each, rule), words(each)) for each in compared]
+    return macros("cards").bars(rows, round(LINE), *_AXES[scale], scale != "votes")
 
 
 def _scale(rule: StoppingRule) -> str:
@@ -274,8 +262,7 @@ def legend_html(rules: Iterable[StoppingRule], *, read_off: bool) -> str:
     found = list(rules)
     scales = {_scale(rule) for rule in found}
     sentences = [*dict.fromkeys(map(rule_sentence, found)), *[READ_OFF] * read_off]
-    legend: str = macros("cards").legend(read_off or bool(scales - {"votes"}), "votes" in scales, sentences)
-    return legend
+    return macros("cards").legend(read_off or bool(scales - {"votes"}), "votes" in scales, sentences)
 
 
 POINTS = 48
@@ -304,8 +291,7 @@ def bands_fold_html(rule: StoppingRule, codes: str) -> str:
         return ""
     kept, out = steps(rule, codes)
     panels = [_panel(label, kept, out.get(label)) for label in LABELS]
-    bands: str = macros("cards").bands(panels, bands_sentence(rule))
-    return bands
+    return macros("cards").bands(panels, bands_sentence(rule))
 
 
 def bands_sentence(rule: StoppingRule) -> str:
@@ -353,27 +339,26 @@ def live_html(views: Sequence[NodeView], *, ended: bool) -> str:
     The shares with their bands are one click away once it has ``ended``: a tick would close them again.
     """
     sampled = [view.rule for view in views if view.distribution is None]
-    cards = [
-        {
-            "view": view,
-            "badge": badge_html(view),
-            "bars": bars_html(view.compared, view.rule),
-            "bands": bands_fold_html(view.rule, view.codes)
-            if ended and view.compared and view.distribution is None
-            else "",
-            "drawn": f"{view.calls} of at most {view.rule.budget} answers",
-        }
-        for view in views
-    ]
-    return str(macros("cards").agents(cards, legend_html(sampled, read_off=len(sampled) < len(views))))
+    cards = []
+    for view in views:
+        banded = ended and view.compared and view.distribution is None
+        cards.append(
+            {
+                "view": view,
+                "badge": badge_html(view),
+                "bars": bars_html(view.compared, view.rule),
+                "bands": bands_fold_html(view.rule, view.codes) if banded else "",
+                "drawn": f"{view.calls} of at most {view.rule.budget} answers",
+            }
+        )
+    return macros("cards").agents(cards, legend_html(sampled, read_off=len(sampled) < len(views)))
 
 
 def badge_html(view: NodeView) -> str:
     """The node's state in words with its mark; colour only repeats it."""
     words = f"{view.state}: {view.label}" if view.state is State.IDENTIFIED else view.state.value
     color = "escalate" if view.state in ABSTAINED else "open" if view.state is State.SAMPLING else "quiet"
-    badge: str = macros("cards").badge(view.label or color, words)
-    return badge
+    return macros("cards").badge(view.label or color, words)
 
 
 NO_DECISION = "no decision"
@@ -441,7 +426,7 @@ def diagram_html(
         }
         for name, y in _LANES.items()
     ]
-    return str(macros("diagram").drawn(agents, lines, outcomes, _PICTURE_HEIGHT, width))
+    return macros("diagram").drawn(agents, lines, outcomes, _PICTURE_HEIGHT, width)
 
 
 def _x(position: int) -> int:

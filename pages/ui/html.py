@@ -3,14 +3,15 @@ as they came: inert, hidden characters marked, flagged phrases named, conversati
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from screening.text.conversation import SENT, PlacedTurn, Question, Role, Thread
 from screening.text.display import shown_offset, visible
@@ -26,10 +27,14 @@ TEMPLATES = Environment(
 )
 
 
+class Macros(Protocol):
+    def __getattr__(self, name: str) -> Callable[..., Markup]: ...
+
+
 @lru_cache
-def macros(name: str) -> Any:
+def macros(name: str) -> Macros:
     """The macros of a template as functions; what they return is HTML, and is not escaped again in another one."""
-    return TEMPLATES.get_template(f"{name}.html").module
+    return cast("Macros", TEMPLATES.get_template(f"{name}.html").module)
 
 
 class Link(NamedTuple):
@@ -45,7 +50,7 @@ class Link(NamedTuple):
 
 
 def links_html(links: Iterable[Link]) -> str:
-    return str(macros("links").row(links))
+    return macros("links").row(links)
 
 
 _OF_WHAT = {
@@ -164,7 +169,7 @@ def texts_html(
         shown = pane.conversation(label, asked, turns)
     if reply is not None:
         shown += pane.box("The reply to it", _marked(reply, flagged_phrases(reply) if flagged else ()))
-    return str(shown)
+    return shown
 
 
 def _turn(text: str, turn: PlacedTurn, number: int, count: int, phrases: Sequence[FlaggedPhrase]) -> dict[str, object]:
@@ -210,4 +215,4 @@ def where_parts(where: str | None) -> dict[str, str | None] | None:
 
 def where_html(where: str | None) -> str:
     """The reference in a line; nothing where none is known."""
-    return str(macros("texts").where(visible(where), https_link(where))) if where else ""
+    return macros("texts").where(visible(where), https_link(where)) if where else ""

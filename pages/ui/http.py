@@ -6,14 +6,14 @@ import hashlib
 import ipaddress
 import re
 from collections.abc import Collection, Mapping
-from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import streamlit as st
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from pydantic import TypeAdapter
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit import config
@@ -33,19 +33,9 @@ _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 FILES = "/_file"
 LIVE = "/_live/inbox"
 _NOT_A_PAGE = (
-    FILES,
-    LIVE,
-    "/_stcore",
-    "/static",
-    "/media",
-    "/component",
-    "/oauth2callback",
-    "/auth",
-    "/app/static",
-    "/healthz",
-    "/readyz",
-    "/metrics",
-)
+    FILES, LIVE, "/_stcore", "/static", "/media", "/component", "/oauth2callback", "/auth", "/app/static", "/healthz",
+    "/readyz", "/metrics",
+)  # fmt: skip
 
 
 class UnsafeBind(Exception):
@@ -104,11 +94,8 @@ def require_safe_bind(address: str | None, *, sign_in: bool) -> None:
 
 def content_policy(index_html: str) -> str:
     """The Content-Security-Policy under which this index.html runs, its inline scripts named by their hash."""
-    hashes = (
-        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        for script in _INLINE_SCRIPT.findall(index_html)
-    )
-    scripts = " ".join(f"'sha256-{digest}'" for digest in hashes)
+    digests = (hashlib.sha256(script.encode()).digest() for script in _INLINE_SCRIPT.findall(index_html))
+    scripts = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (
         f"default-src 'none'; script-src 'self' {scripts}; style-src 'self' 'unsafe-inline'; "
         "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; "
@@ -187,12 +174,10 @@ class Addresses:
             if wanted != "/" and not has_session_cookie(scope):
                 send = _setting_cookie(wanted, send)
         path = scope["path"].rstrip("/")
-        if path in self._pages:
-            await self._app(scope, receive, send)
-        elif path.endswith("/_stcore/metrics"):
+        if path.endswith("/_stcore/metrics"):
             await _nothing_here(scope, receive, send)
         else:
-            await self._unless_page(scope, receive, send)
+            await (self._app if path in self._pages else self._unless_page)(scope, receive, send)
 
     async def _unless_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The answer, where it is not the page that Streamlit gives for whatever it does not know."""
@@ -223,9 +208,11 @@ def _led_on(scope: Scope) -> RedirectResponse | None:
     if scope["path"] == SIGN_IN_AGAIN:
         wanted = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("next", [""])[0]
         target = _safe(quote(wanted, safe="")) or "/"
-        forgotten = [name for name in _cookies(scope) if name.startswith(SIGNED_IN_COOKIE)]  # a large one is several
+        forgotten = [
+            name for name in HTTPConnection(scope).cookies if name.startswith(SIGNED_IN_COOKIE)
+        ]  # a large one is several
     elif scope["path"] == "/" and has_session_cookie(scope):
-        target = _safe(_cookies(scope).get(NEXT_COOKIE))
+        target = _safe(HTTPConnection(scope).cookies.get(NEXT_COOKIE))
     if target is None:
         return None
     response = RedirectResponse(target, status_code=303)
@@ -243,7 +230,7 @@ def signed_in_claims(scope: Scope) -> bytes | None:
     """What the institution said at the sign-in, as JSON, when the cookie's signature is good. A large one comes in
     several cookies, each signed. It does not say whether the session is still valid.
     """
-    cookies, secret = _cookies(scope), get_cookie_secret()
+    cookies, secret = HTTPConnection(scope).cookies, get_cookie_secret()
 
     def part(name: str) -> bytes | None:
         value = cookies.get(name)
@@ -255,7 +242,7 @@ def signed_in_claims(scope: Scope) -> bytes | None:
 def _is_page(scope: Scope) -> bool:
     """Whether somebody went there: not what a page fetches by itself, such as its icon or its health check."""
     path: str = scope["path"]
-    fetched = any(name == b"sec-fetch-dest" and value != b"document" for name, value in scope["headers"])
+    fetched = any(dest != "document" for dest in Headers(scope=scope).getlist("sec-fetch-dest"))
     inner = path.startswith(_NOT_A_PAGE) or "/_stcore" in path or "." in path.rpartition("/")[2]
     return scope["method"] == "GET" and not fetched and not inner
 
@@ -264,17 +251,6 @@ def _safe(cookie: str | None) -> str | None:
     target = unquote(cookie) if cookie else ""
     local = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
     return quote(target, safe="/?&=%-_.~+") if local and target != "/" else None
-
-
-def _cookies(scope: Scope) -> dict[str, str]:
-    jar: SimpleCookie = SimpleCookie()
-    for name, value in scope["headers"]:
-        if name == b"cookie":
-            try:
-                jar.load(value.decode("latin-1"))
-            except CookieError:
-                continue
-    return {name: morsel.value for name, morsel in jar.items()}
 
 
 def _setting_cookie(target: str, send: Send) -> Send:
@@ -306,9 +282,10 @@ def of_this_site(scope: Scope) -> bool:
     """Whether a request of the review app comes from a page of this site: where it changes something as `own_page` has
     it; a question for a host that is served, of no other site's page, whose Origin a browser need not say.
     """
-    if scope["method"] != "GET" or _headers(scope, b"origin"):
+    headers = Headers(scope=scope)
+    if scope["method"] != "GET" or headers.getlist("origin"):
         return own_page(scope)
-    hosts, sites = _headers(scope, b"host"), _headers(scope, b"sec-fetch-site")
+    hosts, sites = headers.getlist("host"), headers.getlist("sec-fetch-site")
     return len(hosts) == 1 and is_host_allowed(hosts[0]) and sites in ([], ["same-origin"])
 
 
@@ -318,15 +295,11 @@ def own_page(scope: Scope) -> bool:
 
     A browser always says its Origin with these: a request without one, with two, or from a page without one is not.
     """
-    origins, hosts = _headers(scope, b"origin"), _headers(scope, b"host")
+    origins, hosts = (Headers(scope=scope).getlist(name) for name in ("origin", "host"))
     if len(origins) != 1 or len(hosts) != 1 or not is_host_allowed(hosts[0]):
         return False
     here, there = _place(f"//{hosts[0]}", origins[0].partition(":")[0]), _place(origins[0])
     return there is not None and (there == here or origins[0] in st.get_option("server.corsAllowedOrigins"))
-
-
-def _headers(scope: Scope, name: bytes) -> list[str]:
-    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
 
 
 def _place(address: str, scheme: str | None = None) -> tuple[str, int] | None:

@@ -3,13 +3,14 @@
 import logging
 import secrets
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -100,21 +101,18 @@ def pages_for(actor: Actor | None) -> Mapping[str, Sequence[st.Page]]:
         shown = actor is not None and any(  # on anything at all, their own things included
             is_allowed(actor, action) or is_allowed(actor, action, owner=actor.id) for action in entry.actions
         )
-        grouped[entry.group if shown else ""].append(_page(entry, hidden=not shown))
+        home = entry is ENTRIES[0]
+        page = st.Page(
+            FOLDER / f"{entry.file}.py",
+            title=entry.title,
+            icon=f":material/{entry.icon}:",
+            help=entry.help,
+            url_path=None if home else entry.address or entry.file,
+            default=home,
+            visibility="visible" if shown else "hidden",
+        )
+        grouped[entry.group if shown else ""].append(page)
     return {group: pages for group, pages in grouped.items() if pages}
-
-
-def _page(entry: Entry, *, hidden: bool) -> st.Page:
-    home = entry is ENTRIES[0]
-    return st.Page(
-        FOLDER / f"{entry.file}.py",
-        title=entry.title,
-        icon=f":material/{entry.icon}:",
-        help=entry.help,
-        url_path=None if home else entry.address or entry.file,
-        default=home,
-        visibility="hidden" if hidden else "visible",
-    )
 
 
 NOT_A_CRISIS_SERVICE = "Screens text. Does not assess a person's risk. Not a crisis service."
@@ -134,16 +132,18 @@ def say_notice(place: DeltaGenerator, site: SiteSettings, *, simulated: bool) ->
     st.session_state[NOTICED] = True
 
 
-def watch_connection() -> None:
-    """Has a page say in our words that its server can't be reached. The inbox has words of its own, which say what
-    becomes of what is chosen there.
+def mount(name: str, data: Mapping[str, Any], key: str) -> None:
+    """Place a component of the browser's. It does what it does over routes of its own; all that it asks of the page is
+    to ``run`` again.
     """
-    _connection()(key="line")
+    _component(name)(data=[data], key=key, on_run_change=lambda: None)
 
 
-@lru_cache(maxsize=1)
-def _connection() -> "ComponentRenderer":
-    return st.components.v2.component("second-look-browser.line", js="line.js", css="line.css")
+@lru_cache
+def _component(name: str) -> "ComponentRenderer":
+    """Registered once a process: Streamlit reads its files to do so."""
+    css, component = None if name == "typed" else f"{name}.css", st.components.v2.component
+    return component(f"second-look-browser.{name}", js=f"{name}.js", css=css, isolate_styles=name != "desk")
 
 
 LOOK_EVERY = timedelta(seconds=3)
@@ -160,7 +160,15 @@ def stalled() -> SharedLook[tuple[Sequence[StalledBatch], SiteSettings, Sequence
 def stalled_lines(db: Database, now: datetime) -> tuple[str, ...]:
     """The banner's paragraphs; empty while all that waits is on its way."""
     found, site, halted = stalled().at(db, now)
-    return (*banner_lines(found, site, now), *file_lines(halted, now))
+    lines = banner_lines(found, site, now)
+    if not halted:
+        return lines
+    first, where = ("", "The upload's page") if len(halted) == 1 else ("the first ", "The page of each upload")
+    return (
+        *lines,
+        f"▲ Part of {count_of(len(halted), 'file')} was not imported, {first}since {local_time(halted[0], now)}: those "
+        f"texts are not screened or reviewed. {where} says why.",
+    )
 
 
 def banner_lines(found: Sequence[StalledBatch], site: SiteSettings, now: datetime) -> tuple[str, ...]:
@@ -176,29 +184,16 @@ def banner_lines(found: Sequence[StalledBatch], site: SiteSettings, now: datetim
     return (*said, meanwhile)
 
 
-def file_lines(halted: Sequence[datetime], now: datetime) -> tuple[str, ...]:
-    """A paragraph on files that are not taken in any further: nothing waits of what nobody has."""
-    if not halted:
-        return ()
-    first, where = ("", "The upload's page") if len(halted) == 1 else ("the first ", "The page of each upload")
-    return (
-        f"▲ Part of {count_of(len(halted), 'file')} was not imported, {first}since {local_time(halted[0], now)}: those "
-        f"texts are not screened or reviewed. {where} says why.",
-    )
-
-
 def _cause(same: Sequence[StalledBatch], now: datetime) -> str:
     """All that has stalled for one cause; where not all of it is mended alike, each way with its number of texts."""
-    waiting, since = sum(one.waiting for one in same), min(one.since for one in same)
-    what = error_words(same[0].cause)
-    texts = count_of(waiting, "text is", "texts are")
-    first = "" if waiting == 1 else "the first "
-    ways: dict[str, int] = {}
+    ways: Counter[str] = Counter()
     for one in same:
-        ways[_mend(one)] = ways.get(_mend(one), 0) + one.waiting
+        ways[_mend(one)] += one.waiting
+    waiting, what = ways.total(), error_words(same[0].cause)
     mend = " ".join(ways) if len(ways) == 1 else " ".join(f"For {n:,} of them: {way}" for way, n in ways.items())
-    since_when = f"{first}since {local_time(since, now)}"
-    return f"▲ {what[0].upper()}{what[1:]}. {texts} not screened, {since_when}. {mend}"
+    since = f"{'' if waiting == 1 else 'the first '}since {local_time(min(one.since for one in same), now)}"
+    texts = count_of(waiting, "text is", "texts are")
+    return f"▲ {what[0].upper()}{what[1:]}. {texts} not screened, {since}. {mend}"
 
 
 def _mend(one: StalledBatch) -> str:
@@ -252,10 +247,8 @@ def passing_words(error: Exception) -> str | None:
 @contextmanager
 def run_again_while_away(notice: DeltaGenerator, place: DeltaGenerator) -> Iterator[None]:
     """Around a run of the whole page: while the database can't be used, ``place`` says so and the page runs again.
-    A page that has no ``notice`` yet gets the one that every site has.
-
-    What the page showed stays meanwhile, since a run that ends in another one clears nothing: a desk and what is
-    filled in on it are still there afterwards.
+    A page that has no ``notice`` yet gets the one that every site has. What the page showed stays meanwhile, since a
+    run that ends in another one clears nothing.
     """
     try:
         yield

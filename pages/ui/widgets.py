@@ -3,9 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from unicodedata import normalize
 from urllib.parse import urlencode
 
@@ -15,7 +14,7 @@ from streamlit.delta_generator import DeltaGenerator
 from jobs.agents import unanswerable
 from pages.ui import context
 from pages.ui.html import Link, links_html
-from pages.ui.shell import FOLDER
+from pages.ui.shell import FOLDER, mount
 from pages.ui.words import literal, local_time
 from screening.labels import Outcome
 from screening.pipeline.config import PipelineConfig
@@ -26,9 +25,6 @@ from storage.batches.batch_state import ENDED, Caps, UnknownBatch
 from storage.batches.batches import BatchSummary, Progress, find_batch, list_batches
 from storage.batches.counts import PENDING
 from storage.database import Database
-
-if TYPE_CHECKING:
-    from streamlit.components.v2.types import ComponentRenderer
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)
@@ -51,9 +47,7 @@ def number_field(
     format: str | None = None,
     **options: Any,
 ) -> N:
-    """`number_input` whose limits make room for ``now``: what is kept may lie beyond what a form would take, and is
-    shown as it is; a field of its own would end the page.
-    """
+    """`number_input` whose limits make room for ``now``, which may lie beyond what a form would take."""
     shown: N = place.number_input(words, min(low, now), max(high, now), now, step, format, **options)
     return shown
 
@@ -136,15 +130,11 @@ def result_links_html(batch_id: str, found: Progress, *, linked: bool = True) ->
         ("quiet", found.pending, "not screened" if found.state in ENDED else "pending", PENDING),
         ("", found.accepted, "all", None),
     )
-    return links_html(
-        Link(
-            words,
-            results_address(batch_id, **({} if outcome is None else {"outcome": outcome})) if linked else None,
-            f"{count:,}",
-            kind,
-        )
-        for kind, count, words, outcome in counted
-    )
+    links = []
+    for kind, count, words, outcome in counted:
+        address = results_address(batch_id, **({} if outcome is None else {"outcome": outcome}))
+        links.append(Link(words, address if linked else None, f"{count:,}", kind))
+    return links_html(links)
 
 
 FIELDS = ("decide_why_", "follow_up_note_")
@@ -164,21 +154,6 @@ def keep_typed(person: Actor, *, fields: bool = True) -> None:
 
 def forget_typed(key: str) -> None:
     st.session_state[_RECORDED] = [*st.session_state.get(_RECORDED, ()), key]
-
-
-def mount(name: str, data: Mapping[str, Any], key: str) -> None:
-    """Place a component of the browser's. It does what it does over routes of its own; all that it asks of the page is
-    to ``run`` again.
-    """
-    _component(name)(data=[data], key=key, on_run_change=lambda: None)
-
-
-@lru_cache
-def _component(name: str) -> "ComponentRenderer":
-    """Registered once a process: Streamlit reads its files to do so."""
-    css = None if name == "typed" else f"{name}.css"
-    component = st.components.v2.component
-    return component(f"second-look-browser.{name}", js=f"{name}.js", css=css, isolate_styles=name != "desk")
 
 
 def how_to_read(said: str, more: str) -> None:
@@ -215,12 +190,8 @@ def choose_batch(db: Database, person: Actor, page: str) -> BatchSummary | None:
 
 def batch_titles(batches: Iterable[BatchSummary]) -> dict[str, str]:
     """Each batch in one line of its own, by id."""
-    return unique_labels(
-        {
-            one.id: f"{visible(one.name)} · {local_time(one.created_at)} · {count_of(one.progress.accepted, 'text')}"
-            for one in batches
-        }
-    )
+    told = {one.id: (visible(one.name), local_time(one.created_at), one.progress.accepted) for one in batches}
+    return unique_labels({key: f"{name} · {at} · {count_of(texts, 'text')}" for key, (name, at, texts) in told.items()})
 
 
 def provenance(intake: Mapping[str, Any]) -> str:

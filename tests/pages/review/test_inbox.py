@@ -396,7 +396,7 @@ def test_the_list_is_sorted_as_asked_inside_a_filter_too(db: Database, words: st
 def asked_by(monkeypatch: pytest.MonkeyPatch) -> list[Actor]:
     """Who sends the requests: the one in the list, when they send it."""
     found = [LOCAL_USER]
-    monkeypatch.setattr(auth, "asks_over", lambda _scope, active: (found[0], lambda who=found[0]: who))
+    monkeypatch.setattr(auth, "who_asks", lambda _scope, active: lambda who=found[0]: who)
     return found
 
 
@@ -453,7 +453,7 @@ def test_each_request_is_answered_by_the_role_of_then(
     def ended(*_args: object, **_named: object) -> Actor:
         raise SessionEnded(Ended.IDLE)
 
-    monkeypatch.setattr(auth, "asks_over", ended)
+    monkeypatch.setattr(auth, "who_asks", ended)
     assert _post(saving) == 401
     assert page_database.value(select(func.count()).select_from(reviews_table)) == 0
 

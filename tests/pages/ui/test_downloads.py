@@ -15,7 +15,7 @@ from streamlit.testing.v1 import AppTest
 
 from jobs import uploads
 from pages.ui import context
-from pages.ui.downloads import CSV, FILES_ROUTE, LINES_AT_ONCE, StreamedFile, _begin, offers
+from pages.ui.downloads import CSV, FILES_ROUTE, LINES_AT_ONCE, StreamedFile, _begin, offer_file
 from pages.ui.http import SIGNED_IN_COOKIE
 from screening.datasets.rows import RejectedRow
 from screening.review.actors import LOCAL_USER, Actor, Role
@@ -46,7 +46,7 @@ def _offer(
     who: Callable[[], Actor] = lambda: LOCAL_USER,
     name: str = "a.csv",
 ) -> str:
-    return offers().take(browser, StreamedFile(label="A", name=name, media_type=CSV, lines=lines), who)
+    return offer_file(browser, StreamedFile(label="A", name=name, media_type=CSV, lines=lines), who)
 
 
 def test_a_file_comes_whole_under_its_name_and_is_kept_by_no_cache() -> None:
