@@ -29,9 +29,9 @@ from screening.evaluation.corrected import (
     contradicted_share,
     draw_sample,
 )
-from screening.evaluation.experiments import run_book
-from screening.evaluation.metrics import Integers, reference_codes
+from screening.evaluation.metrics import Integers
 from screening.evaluation.public_datasets import EvaluationData, published_rows
+from screening.evaluation.recording import run_book
 from screening.labels import Label
 from screening.words import count_of
 
@@ -142,11 +142,12 @@ def _benchmark(chosen: DataSet, draws: Path) -> tuple[EvaluationData, Benchmark,
     label, and their places.
     """
     data = load_data(chosen)
-    labels, book = reference_codes([item.reference for item in data.items]), read_book(draws, data)
-    places = np.flatnonzero(labels >= 0)
-    against = contradicted_share(labels, book.record().nodes.values())[places]
+    book = read_book(draws, data)
+    record = book.record()
+    labels, places = record.references, np.flatnonzero(record.references >= 0)
+    against = contradicted_share(record)[places]
     settled = {}
-    for told in run_book(data.items, chosen_conditions(chosen.conditions, chosen.pipeline or ()), book)[1]:
+    for told in run_book(chosen_conditions(chosen.conditions, chosen.pipeline or ()), book)[1]:
         if short := int((told.outcome[places] < 0).sum()):
             print(f"{told.name}: left out, {count_of(short, 'text needs', 'texts need')} more draws", file=sys.stderr)
         else:

@@ -34,7 +34,6 @@ from screening.evaluation.experiments import (
     named_condition,
     our_conditions,
     paper_conditions,
-    run_book,
 )
 from screening.evaluation.metrics import REFERENCES, Codes, reference_codes
 from screening.evaluation.public_datasets import (
@@ -56,6 +55,7 @@ from screening.evaluation.recording import (
     read_draws,
     read_growing,
     record_draws,
+    run_book,
 )
 from screening.evaluation.tables import (
     ResultsTable,
@@ -145,10 +145,10 @@ def evaluate(
     else:
         book = asyncio.run(record_as_batch(database, data, settings))
     short = False
-    with growing_file(record, data.items, book) if record else nullcontext() as keep:
+    with growing_file(record, book) if record else nullcontext() as keep:
         if asks:
             short = asyncio.run(_record(data, conditions, book, settings, max_usd, keep))
-    results, outcomes = run_book(data.items, conditions, book)
+    results, outcomes = run_book(conditions, book)
     table = ResultsTable(title=data.title, provenance=data.provenance, rows=results, subset_name=data.subset)
     if out is not None:
         out.write_text("".join(csv_table(table)), encoding="utf-8", newline="")
@@ -192,7 +192,7 @@ def load_data(chosen: DataSet) -> EvaluationData:
 def _first_draws(data: EvaluationData, draws: Path | None, record: Path | None) -> DrawBook:
     """The draws to begin with: those of the file that goes on, of the one given, or none."""
     if record is None or not record.exists():
-        return read_book(draws, data) if draws else DrawBook(len(data.items))
+        return read_book(draws, data) if draws else DrawBook(data.items)
     if draws is not None and not draws.samefile(record):
         raise ValueError(f"{record} is there already: leave out --draws to go on with it, or record elsewhere")
     book = read_growing(record, data.items)
@@ -211,7 +211,7 @@ async def record_as_batch(url: str, data: EvaluationData, settings: Settings) ->
         f"batch {batch_id}: {count_of(recorded.book.draws, 'draw')} kept, {count_of(recorded.pending, 'text')} pending",
         file=sys.stderr,
     )
-    return replace(recorded.book, cases=len(data.items))
+    return DrawBook(data.items, recorded.book.nodes)
 
 
 def _take_in(db: Database, data: EvaluationData, settings: Settings, agents: Agents) -> str:
@@ -264,7 +264,6 @@ async def _record(
 
     try:
         fetched, failed = await record_draws(
-            data.items,
             conditions,
             book,
             sampler,
@@ -285,12 +284,11 @@ async def _record(
 async def _calls_ahead(data: EvaluationData, conditions: Sequence[PipelineConfig], book: DrawBook) -> float:
     """About how many calls there are to make: what simulated agents take for some of the texts, scaled up."""
     places = range(0, len(data.items), -(-len(data.items) // ESTIMATED_FROM))
-    some = DrawBook(len(places))
+    some = DrawBook([data.items[place] for place in places])
     for number, place in enumerate(places):
         for node in book.names:
             some.of(number, node).append(NodeDraws(codes=book.of(place, node).codes))
-    items = [data.items[place] for place in places]
-    fetched, _ = await record_draws(items, conditions, some, SimulatedSampler(0))
+    fetched, _ = await record_draws(conditions, some, SimulatedSampler(0))
     return fetched * len(data.items) / len(places)
 
 
@@ -325,7 +323,7 @@ def _write_capsule(
         "table.csv": "".join(csv_table(table)),
         "table.tex": marked_latex(table),
         "best_and_overlap.csv": "".join(marked(table)),
-        "draws.jsonl": "".join(draw_lines(book, data.items)),
+        "draws.jsonl": "".join(draw_lines(book)),
         "about.json": dumps(about, indent=1) + "\n",
         **figures(table),
     }

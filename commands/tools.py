@@ -12,8 +12,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ValidationError, ValidationInfo, field_validator
 
-from screening.evaluation.metrics import evaluate, outcome_codes, reference_codes
-from screening.evaluation.paired import Told, compare_codes
+from screening.evaluation.metrics import Told, compare_codes, evaluate, outcome_codes, reference_codes
 from screening.evaluation.public_datasets import published_rows
 from screening.labels import Label, Outcome
 from screening.pipeline.config import RULES, pooled_rule, read_rule

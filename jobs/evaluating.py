@@ -14,22 +14,28 @@ from numpy.typing import NDArray
 from jobs.computing import Cache, tell
 from screening.evaluation.experiments import (
     BUDGETS,
-    Drawn,
+    OUTCOMES,
     Measured,
+    Record,
     budget_conditions,
     consistent_misses,
     deciding,
-    encode_items,
     gap_counts,
     our_conditions,
     paper_conditions,
     what_if,
 )
-from screening.evaluation.metrics import NONE, REFERENCES, Codes
-from screening.evaluation.paired import Comparison, Told, compare_all_codes, compare_codes
+from screening.evaluation.metrics import (
+    NONE,
+    REFERENCES,
+    Codes,
+    Comparison,
+    Told,
+    compare_all_codes,
+    compare_codes,
+)
 from screening.evaluation.public_datasets import SUICIDE_WATCH
 from screening.evaluation.recording import draw_lines, fill_draws
-from screening.evaluation.replay import OUTCOMES
 from screening.labels import Label, Outcome
 from screening.models.simulated import SimulatedSampler
 from screening.pipeline.config import PipelineConfig
@@ -84,7 +90,7 @@ class Experiment:
     """
 
     batch: RecordedColumns
-    drawn: Drawn
+    drawn: Record
     made: int
     not_shown: Mapping[int, Guard]
 
@@ -165,15 +171,15 @@ def _experiment(db: Database, ask: Ask, batch: RecordedColumns) -> Experiment:
     return Experiment(batch=batch, drawn=drawn, made=number, not_shown=not_shown)
 
 
-def _draw_on(db: Database, ask: Ask, agents: SimulatedSampler) -> tuple[Drawn, int] | None:
+def _draw_on(db: Database, ask: Ask, agents: SimulatedSampler) -> tuple[Record, int] | None:
     """Draw on where it costs nothing: the same simulated agents, the same seed, so the same draws as if recorded."""
     found = recorded_batch(db, ask.actor, ask.batch_id, with_texts=True)
     nodes = [node.name for node in paper_conditions()[-1].nodes]
     try:
-        made = asyncio.run(fill_draws(found.items, nodes, DRAWS, found.book, agents))
+        made = asyncio.run(fill_draws(nodes, DRAWS, found.book, agents))
     except SamplerError:
         return None
-    return (encode_items(found.items, found.book.record()), made) if made else None
+    return (found.book.record(), made) if made else None
 
 
 def evaluate_batch(db: Database, ask: Ask) -> Evaluated:
@@ -208,7 +214,7 @@ def _replay(found: Experiment) -> tuple[tuple[Measured, ...], tuple[Told, ...]]:
 def _own(db: Database, ask: Ask, found: Experiment) -> tuple[Measured, Told]:
     tell("Counting what the batch did")
     outcomes = outcomes_in(db, ask.actor, ask.batch_id, found.batch.rows)
-    return found.drawn.as_it_ran(found.own, outcomes, found.batch.drawn.record)
+    return found.drawn.as_it_ran(found.own, outcomes, found.batch.drawn)
 
 
 def sweep_budgets(db: Database, ask: Ask, rule: Rule) -> tuple[tuple[int, ...], tuple[Measured, ...]]:
@@ -230,13 +236,13 @@ def try_setting(db: Database, ask: Ask, *setting: Any) -> Measured:
 def draw_file(db: Database, ask: Ask) -> str:
     """The recorded draws as `evaluate --draws` reads them; no text is in it, and who may see results is given it."""
     found = recorded_batch(db, ask.actor, ask.batch_id)
-    return "".join(draw_lines(found.book, found.items))
+    return "".join(draw_lines(found.book))
 
 
 def count_gaps(db: Database, ask: Ask) -> tuple[str, tuple[tuple[float, int], ...]]:
     found = experiment(db, ask)
     node = found.batch.configuration.pipeline.nodes[0].name
-    return node, gap_counts(found.drawn.record, node)
+    return node, gap_counts(found.drawn, node)
 
 
 def compare_conditions(

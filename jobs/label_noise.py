@@ -23,10 +23,8 @@ from screening.evaluation.corrected import (
     contradicted_share,
     draw_sample,
 )
-from screening.evaluation.label_errors import Counts, PossibleError, Ranking, ReviewOrder, review_order
+from screening.evaluation.label_errors import PossibleError, Ranking, ReviewOrder, review_order
 from screening.evaluation.metrics import NONE, Codes, Integers
-from screening.evaluation.replay import NodeRecord
-from screening.labels import LABELS
 from storage.database import Database
 from storage.research.listed import MOST_LISTED
 from storage.research.recordings import (
@@ -110,8 +108,8 @@ def order_labels(db: Database, ask: Ask, ranking: Ranking) -> tuple[RecordedColu
     def rank() -> ReviewOrder:
         tell("Ranking the labels")
         known = [node.name for node in batch.configuration.pipeline.nodes]
-        nodes = sorted(batch.drawn.record.nodes.items(), key=lambda each: _place(known, each[0]))
-        counts = {name: _counts(node) for name, node in nodes}
+        nodes = sorted(batch.drawn.nodes.items(), key=lambda each: _place(known, each[0]))
+        counts = {name: node.counts for name, node in nodes}
         return review_order(batch.drawn.references, counts, ranking)
 
     return batch, _orders.of((*ask.draws_key, ranking), rank)
@@ -120,11 +118,6 @@ def order_labels(db: Database, ask: Ask, ranking: Ranking) -> tuple[RecordedColu
 def _place(known: list[str], node: str) -> tuple[int, str]:
     """A node's place in the pipeline; nodes it does not have come last."""
     return (known.index(node) if node in known else len(known)), node
-
-
-def _counts(node: NodeRecord) -> Counts:
-    of_sequence = np.stack([(node.draws == number).sum(axis=1) for number in range(len(LABELS))], axis=1)
-    return of_sequence.astype(np.int32)[node.of]
 
 
 def _free(db: Database, ask: Ask, batch: RecordedColumns, order: ReviewOrder) -> Integers:
@@ -210,7 +203,7 @@ def measure_corrected(db: Database, ask: Ask, sensitivity: float = 1.0) -> Corre
     tell("Estimating from reviews")
     told = {each.name: each.outcome for each in comparable_outcomes(db, ask)}
     reviews = reviews_in(db, ask.actor, ask.batch_id, batch.rows)
-    return corrected(batch.drawn.references, told, _against(batch), reviews, sensitivity)
+    return corrected(batch.drawn.references, told, contradicted_share(batch.drawn), reviews, sensitivity)
 
 
 def draw_for_review(db: Database, ask: Ask, budget: int, seed: int) -> Mapping[str, float]:
@@ -224,14 +217,10 @@ def draw_for_review(db: Database, ask: Ask, budget: int, seed: int) -> Mapping[s
     if not len(free):
         return {}
     nothing = {"": np.full(len(free), NONE, np.int8)}
-    benchmark = Benchmark.of(references[free], nothing, _against(batch)[free])
+    benchmark = Benchmark.of(references[free], nothing, contradicted_share(batch.drawn)[free])
     chosen = draw_sample(benchmark, budget, seed)
     strata = benchmark.strata
     chances = np.bincount(strata[chosen], minlength=2) / np.maximum(np.bincount(strata, minlength=2), 1)
     named = case_names(db, ask.actor, ask.batch_id, batch.rows[free[chosen]].tolist())
     by_row = zip(batch.rows[free[chosen]].tolist(), chances[strata[chosen]].tolist(), strict=True)
     return {named[row].case_id: chance for row, chance in by_row}
-
-
-def _against(batch: RecordedColumns) -> Floats:
-    return contradicted_share(batch.drawn.references, batch.drawn.record.nodes.values())

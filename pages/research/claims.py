@@ -8,11 +8,12 @@ from statistics import median
 from pages.ui.words import local_time, per_thousand, percent, plain_percent
 from screening.evaluation import audit
 from screening.evaluation.estimates import AuditEstimates, bound_after, estimate, upper_bound
-from screening.evaluation.monitoring import Drift, Look, Rise, betting_sequence, drift, rises, upper_limits
+from screening.evaluation.monitoring import Drift, Rise, drift, rises
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.review.review_form import FORM_VERSION
 from screening.review.triage import Reach
+from screening.stopping.evidence import Look, betting_sequence, upper_limits
 from screening.words import count_of
 from storage.database import Database
 from storage.research.reliability import AuditSample, OutcomeMix, Review, audit_sample, by_month, outcome_mix

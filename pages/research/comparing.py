@@ -12,7 +12,7 @@ from pages.research.case_list import hide_switch
 from pages.ui import context
 from pages.ui.widgets import case_link, choose_batch, choose_caps, known_models_or_refuse, list_key
 from pages.ui.words import OUTCOME_WORDS, difference, error_words, money
-from screening.evaluation.paired import Difference, exact_mcnemar, paired_amounts, paired_rates
+from screening.evaluation.metrics import Difference, exact_mcnemar, paired_amounts, paired_rates
 from screening.labels import Outcome
 from screening.pipeline.config import PipelineConfig, most_calls
 from screening.pipeline.errors import error_kind

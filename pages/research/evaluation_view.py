@@ -19,8 +19,7 @@ from pages.ui.widgets import how_to_read, provenance
 from pages.ui.words import difference, percent
 from screening.evaluation import experiments, tables
 from screening.evaluation.corrected import Estimate, Rate
-from screening.evaluation.metrics import REFERENCES, Metrics, Proportion
-from screening.evaluation.paired import Comparison, Difference
+from screening.evaluation.metrics import REFERENCES, Comparison, Difference, Metrics, Proportion
 from screening.evaluation.public_datasets import SUICIDE_WATCH
 from screening.labels import Label, Outcome
 from screening.review.policy import Action, is_allowed

@@ -9,8 +9,7 @@ from typing import Any, Literal
 import plotly.graph_objects as go
 import streamlit as st
 
-from screening.evaluation.metrics import Proportion
-from screening.evaluation.paired import Difference
+from screening.evaluation.metrics import Difference, Proportion
 
 HEIGHT, LINE_HEIGHT, LINES = 340, 24, 2
 """Pixels of one figure with so many lines of names below it, and of each more: on a phone every name has its line."""

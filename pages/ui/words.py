@@ -7,8 +7,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from screening.evaluation.metrics import Proportion
-from screening.evaluation.paired import Difference
+from screening.evaluation.metrics import Difference, Proportion
 from screening.labels import Outcome
 from screening.pipeline.engine import Reason
 from screening.pipeline.errors import error_kind

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-
-from screening.stopping import special
 
 MISSING = -1
 """Code of a rating that was not given."""
@@ -172,7 +171,7 @@ def _jackknife_error(coefficient: Callable[[Ratings], Coefficient], rated: Ratin
 
 
 def _fisher_limits(value: float, error: float, cases: int) -> tuple[float, float]:
-    half = float(special.stdtrit(max(1, cases - 1), 0.975)) * error / (1 - value**2)
+    half = float(scipy.special.stdtrit(max(1, cases - 1), 0.975)) * error / (1 - value**2)
     centre = np.arctanh(value)
     return float(np.tanh(centre - half)), float(np.tanh(centre + half))
 

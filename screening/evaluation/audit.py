@@ -13,9 +13,10 @@ from hashlib import sha256
 from hmac import digest
 from typing import Any
 
-from screening.evaluation.monitoring import betting_sequence
+import scipy
+
 from screening.labels import Label, Outcome
-from screening.stopping import special
+from screening.stopping.evidence import betting_sequence
 
 
 def audit_coin(seed: str, case_id: str) -> float:
@@ -274,9 +275,7 @@ def reviews_required(at_most: float, misses: int = 0, confidence: float = 0.95) 
     """
     if not (0 < at_most < 1 and 0 < confidence < 1 and misses >= 0):
         raise ValueError("the rate and the confidence must lie strictly between 0 and 1, misses not below 0")
-    from scipy.stats import nbinom
-
-    return int(nbinom.ppf(confidence, misses + 1, at_most)) + misses + 1
+    return int(scipy.stats.nbinom.ppf(confidence, misses + 1, at_most)) + misses + 1
 
 
 def in_sample(case: AuditCase, floor: float) -> bool:
@@ -330,7 +329,7 @@ def plan_reviews(
     """
     for misses in range(most_misses + 1) if assumed_rate < at_most else ():
         reviews = reviews_required(at_most, misses, confidence)
-        success = float(special.bdtr(misses, reviews, assumed_rate))
+        success = float(scipy.special.bdtr(misses, reviews, assumed_rate))
         if success >= chance:
             return misses, reviews, success
     return None

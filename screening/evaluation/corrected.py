@@ -15,18 +15,18 @@ Reviewers err too. `Reviewers` says how often, as a number to try, or from texts
 reviews; the parts are then corrected by Rogan & Gladen's formula (1978).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
+from screening.evaluation.experiments import Record
 from screening.evaluation.metrics import REFERENCES, Codes, Integers
-from screening.evaluation.replay import NodeRecord
 from screening.labels import LABELS, Label, Outcome
-from screening.stopping import special
 
 Floats = NDArray[np.float64]
 Rate = Literal["accuracy", "fnr", "fpr"]
@@ -98,15 +98,12 @@ class Benchmark:
         return cls(references=references, outcomes=dict(outcomes), strata=strata)
 
 
-def contradicted_share(references: Codes, nodes: Iterable[NodeRecord]) -> Floats:
+def contradicted_share(record: Record) -> Floats:
     """By text, the share of the draws for safe or unsafe that are against its label; NaN where none took a side."""
-    sides = np.zeros((2, len(references)))
-    for node in nodes:
-        for row, label in enumerate(REFERENCES):
-            sides[row] += (node.draws == LABELS.index(label)).sum(axis=1)[node.of]
-    safe, unsafe = sides
+    counts = sum((node.counts for node in record.nodes.values()), np.zeros((len(record.references), len(LABELS))))
+    safe, unsafe = (counts[:, LABELS.index(label)] for label in REFERENCES)
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(references == _LABELLED_UNSAFE, safe, unsafe) / (safe + unsafe))
+        return np.asarray(np.where(record.references == _LABELLED_UNSAFE, safe, unsafe) / (safe + unsafe))
 
 
 def draw_sample(benchmark: Benchmark, budget: int, seed: int) -> Integers:
@@ -238,7 +235,7 @@ class Study:
         return replace(self, reviewers=reviewers)
 
     def _estimate(self, name: Rate, told: tuple[Codes, ...], z: float | None = None) -> Estimate:
-        held = self.confidence if z is None else 1 - 2 * float(special.ndtr(-z))
+        held = self.confidence if z is None else 1 - 2 * float(scipy.special.ndtr(-z))
         drawn = [_shortest(found, held) for found in self._completed(name, told) if len(found)]
         low, high = min((each[0] for each in drawn), default=None), max((each[1] for each in drawn), default=None)
         parts = self._parts(name, told, self.reviews == READ_UNSAFE, self.reviews >= READ_SAFE)
@@ -313,7 +310,7 @@ class Study:
         """The z at which the limits of all these figures hold together: of the largest of normal deviates that move
         together as the figures do when texts turn out otherwise, each as unsure as reviews leave one of its stratum.
         """
-        alone = float(special.ndtri((1 + self.confidence) / 2))
+        alone = float(scipy.special.ndtri((1 + self.confidence) / 2))
         if len(figures) < 2:
             return alone
         strata, random = self.benchmark.strata, np.random.default_rng(0)

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import hypot
 
+import scipy
+
 from screening.evaluation.audit import Stratum
 from screening.evaluation.metrics import Proportion
 from screening.labels import Label, Outcome
-from screening.stopping import special
 from screening.stopping.evidence import clopper_pearson
 
 UNSEEN_SHARE = 0.01
@@ -235,8 +236,6 @@ def _interval(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -
         # what there would be of each, were all read
         ends = [((1 - theta) / found.fraction, theta / missed.fraction) for theta in (high, low)]
         return ends[0][0] / sum(ends[0]), ends[1][0] / sum(ends[1])
-    from scipy.optimize import brentq
-
     (k, k_below, k_above), (lo, lo_below, lo_above) = (_total(pools, 1 - confidence) for pools in (kept, lost))
 
     def lowest(s: float) -> float:
@@ -245,7 +244,7 @@ def _interval(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -
     def highest(s: float) -> float:
         return (1 - s) * k - s * lo + hypot((1 - s) * k_above, s * lo_below)
 
-    return float(brentq(lowest, 0.0, 1.0)), float(brentq(highest, 0.0, 1.0))
+    return float(scipy.optimize.brentq(lowest, 0.0, 1.0)), float(scipy.optimize.brentq(highest, 0.0, 1.0))
 
 
 def _total(pools: Sequence[_Pool], level: float) -> tuple[float, float, float]:
@@ -254,8 +253,8 @@ def _total(pools: Sequence[_Pool], level: float) -> tuple[float, float, float]:
     """
     below, above = [], []
     for pool in pools:
-        low = float(special.gammaincinv(pool.hits, level / 2)) if pool.hits else 0.0
-        high = float(special.gammaincinv(pool.hits + 1, 1 - level / 2))
+        low = float(scipy.special.gammaincinv(pool.hits, level / 2)) if pool.hits else 0.0
+        high = float(scipy.special.gammaincinv(pool.hits + 1, 1 - level / 2))
         below.append(pool.total - low / pool.fraction)
         above.append(high / pool.fraction + pool.unseen - pool.total)
     return sum(pool.total for pool in pools), hypot(*below), hypot(*above)

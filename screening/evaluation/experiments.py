@@ -3,29 +3,28 @@ replayed on the same draws, so that they are compared in pairs. One may never be
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from screening.evaluation.metrics import (
-    REFERENCES,
-    Codes,
-    Integers,
-    Metrics,
-    evaluate,
-    group_codes,
-    reference_codes,
-)
-from screening.evaluation.paired import Told
-from screening.evaluation.recording import DrawBook, Item
-from screening.evaluation.replay import OUTCOMES, Record, Replay, replay
-from screening.labels import Label, Outcome
-from screening.pipeline.config import PipelineConfig, chain, pooled_rule
+from screening.evaluation.metrics import REFERENCES, Codes, Floats, Integers, Metrics, Told, evaluate
+from screening.labels import LABELS, Label, Outcome
+from screening.pipeline.config import NodeConfig, PipelineConfig, chain, pooled_rule
+from screening.pipeline.draws import decode_draws
 from screening.pipeline.engine import Guard
-from screening.stopping.rules import MajorityVote, PairwiseMixture, SuccessiveElimination
+from screening.stopping.rules import (
+    NO_DRAW,
+    NONE,
+    Draws,
+    MajorityVote,
+    PairwiseMixture,
+    SuccessiveElimination,
+    run,
+)
 
 VOTES = (1, 3, 5)
 BUDGETS = (10, 50, 75, 100, 124, 150)
@@ -103,6 +102,71 @@ def what_if(
     return PipelineConfig(name="what-if", nodes=(confirmed, second, *rest))
 
 
+OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
+_SAFE, _UNSAFE, _TO_A_PERSON = map(OUTCOMES.index, (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW))
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class NodeRecord:
+    """One node's draws, each sequence once: ``draws`` of shape (sequences, most draws) with ``sizes`` of them recorded,
+    the shorter sequences first; ``of`` says which sequence each case drew. ``tokens`` and ``costs`` are what one draw
+    of a case took in the mean, NaN where it is unknown.
+    """
+
+    draws: Draws
+    sizes: Integers
+    of: Integers
+    tokens: Floats
+    costs: Floats
+
+    @property
+    def lengths(self) -> Integers:
+        return self.sizes[self.of]
+
+    @property
+    def counts(self) -> NDArray[np.int32]:
+        """How often each case was given each of `LABELS`, shape (N, K)."""
+        each = [(self.draws == number).sum(axis=1, dtype=np.int32) for number in range(len(LABELS))]
+        return np.stack(each, axis=1)[self.of]
+
+
+def node_record(cases: Sequence[str], tokens: Floats | None = None, costs: Floats | None = None) -> NodeRecord:
+    """From each case's draw codes, with the tokens (0 where they are unknown) and dollars that they took in all.
+    ValueError for what is no draw code.
+    """
+    numbers: dict[str, int] = {}
+    of = np.fromiter((numbers.setdefault(each, len(numbers)) for each in cases), np.int64, len(cases))
+    sequences = sorted(numbers, key=len)
+    place = np.empty(len(sequences), dtype=np.int64)
+    place[[numbers[each] for each in sequences]] = np.arange(len(sequences))
+    sizes = np.fromiter(map(len, sequences), np.int64, len(sequences))
+    try:
+        characters = np.frombuffer("".join(sequences).encode("ascii"), dtype=np.uint8)
+    except UnicodeEncodeError:
+        raise ValueError("not a draw code") from None
+    labels = _label_numbers()[characters]
+    if (labels == NO_DRAW).any():
+        raise ValueError("not a draw code")
+    draws = np.full((len(sizes), int(sizes.max(initial=0))), NO_DRAW, dtype=np.uint8)
+    draws[np.arange(draws.shape[1]) < sizes[:, None]] = labels
+    made, of = sizes[place][of], place[of]
+    by_draw = [
+        np.full(len(cases), np.nan) if each is None else np.where(made > 0, each, np.nan) / np.maximum(made, 1)
+        for each in (tokens, costs)
+    ]
+    spent = np.where(by_draw[0] == 0, np.nan, by_draw[0])
+    return NodeRecord(draws=draws, sizes=sizes, of=of, tokens=spent, costs=by_draw[1])
+
+
+def _label_numbers() -> Draws:
+    """For each character the number of the label that the draw counts as; `NO_DRAW` for no draw code."""
+    numbers = np.full(256, NO_DRAW, dtype=np.uint8)
+    for character in range(128):
+        with suppress(ValueError):
+            numbers[character] = LABELS.index(decode_draws(chr(character))[0].label)
+    return numbers
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
     """What one condition, by its name, did on a data set, without its cases.
@@ -119,103 +183,137 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Drawn:
-    """What conditions are measured on, by the place of a case: references and groups as in `evaluate`, the
-    draws, and what one of them took, NaN where it is unknown.
+class Record:
+    """The draws of N cases by node, and what conditions are measured by: references, groups and their ``names`` as in
+    `evaluate`.
     """
 
     references: Codes
-    record: Record
+    nodes: Mapping[str, NodeRecord]
     groups: Integers | None = None
     names: tuple[str, ...] = ()
-    tokens: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    costs: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    @classmethod
+    def from_codes(cls, codes: Mapping[str, Sequence[str]]) -> "Record":
+        """From each node's strings of draw codes, one a case, without references; ValueError for anything else.
+
+        >>> Record.from_codes({"worker": ["SSU", "", "E?"]}).nodes["worker"].lengths.tolist()
+        [3, 0, 2]
+        """
+        sizes = {len(cases) for cases in codes.values()} or {0}
+        if len(sizes) > 1:
+            raise ValueError("every node needs one string for each case")
+        nodes = {node: node_record(cases) for node, cases in codes.items()}
+        return cls(references=np.full(sizes.pop(), NONE, np.int8), nodes=nodes)
+
+    def node(self, name: str) -> NodeRecord:
+        """The node's draws; none at all where the record does not know the node."""
+        nothing, of = np.full(len(self.references), np.nan), np.zeros(len(self.references), np.int64)
+        return self.nodes.get(name) or replace(node_record([""]), of=of, tokens=nothing, costs=nothing)
 
     def measure(self, condition: PipelineConfig, guards: Mapping[int, Guard] | None = None) -> tuple[Measured, Told]:
         """The condition replayed on the draws, and what it made of each case; ``guards`` are as in `replay`."""
-        return self._result(replay(condition, self.record, guards), bounded=True)
+        return self._measured(condition, replay(condition, self, guards), bounded=True)
 
-    def as_it_ran(self, condition: PipelineConfig, outcomes: Codes, made: Record) -> tuple[Measured, Told]:
+    def as_it_ran(self, condition: PipelineConfig, outcomes: Codes, made: "Record") -> tuple[Measured, Told]:
         """What became of the cases when they were screened, in the place of a replay: with all that their texts forbade
         and second looks. ``made`` holds the draws that were made, and no others; ``outcomes`` are numbers into
         `OUTCOMES`, `NONE` for what is pending.
         """
-        cases = self.record.cases
-        replayed = replay(condition, Record(cases=cases, nodes=made.nodes))
-        calls = [made.node(node.name).lengths for node in condition.nodes]
-        calls = [each if len(each) == cases else np.zeros(cases, np.int64) for each in calls]
-        return self._result(replace(replayed, outcome=outcomes, calls=np.stack(calls)), bounded=False)
+        calls = np.stack([made.node(node.name).lengths for node in condition.nodes])
+        return self._measured(
+            condition, Replay(outcome=outcomes, node=np.full_like(outcomes, NONE), calls=calls), bounded=False
+        )
 
-    def _result(self, replayed: Replay, *, bounded: bool) -> tuple[Measured, Told]:
-        tokens, costs = _sums_per_case(replayed, self.tokens), _sums_per_case(replayed, self.costs)
+    def _measured(self, condition: PipelineConfig, found: "Replay", *, bounded: bool) -> tuple[Measured, Told]:
+        tokens, costs = (self._sums_per_case(condition, found.calls, what) for what in ("tokens", "costs"))
         metrics = evaluate(
             self.references,
-            replayed.outcome,
-            calls=replayed.total_calls,
+            found.outcome,
+            calls=found.total_calls,
             tokens=None if tokens is None else np.rint(tokens).astype(np.int64),
             groups=self.groups,
             names=self.names,
             bounded=bounded,
         )
-        unknown = costs is None or (bounded and replayed.unsettled > 0)
-        spent = None if costs is None or unknown else _sum_in_order(costs[replayed.settled])
-        calls = replayed.total_calls.astype(np.int32)
-        most = max(int(calls.max(initial=0)), sum(node.rule.budget for node in replayed.pipeline.nodes))
+        unknown = costs is None or (bounded and found.unsettled > 0)
+        # One after the other: what was summed case by case before stays the same to the last digit.
+        spent = None if costs is None or unknown else float(np.cumsum([0.0, *costs[found.settled]])[-1])
+        calls = found.total_calls.astype(np.int32)
+        most = max(int(calls.max(initial=0)), sum(node.rule.budget for node in condition.nodes))
         return (
-            Measured(name=replayed.pipeline.name, metrics=metrics, unsettled=replayed.unsettled, cost_usd=spent),
-            Told(name=replayed.pipeline.name, outcome=replayed.outcome, calls=calls, most=most),
+            Measured(name=condition.name, metrics=metrics, unsettled=found.unsettled, cost_usd=spent),
+            Told(name=condition.name, outcome=found.outcome, calls=calls, most=most),
         )
 
+    def _sums_per_case(self, condition: PipelineConfig, calls: Integers, what: str) -> Floats | None:
+        """What each case took, or None as soon as a draw that was used has none known."""
+        totals = np.zeros(calls.shape[1])
+        for node, made in zip(condition.nodes, calls, strict=True):
+            totals += np.where(made > 0, getattr(self.node(node.name), what) * made, 0.0)
+        return None if np.isnan(totals).any() else totals
 
-def encode_items(
-    items: Sequence[Item],
-    record: Record,
-    tokens: Mapping[str, NDArray[np.float64]] | None = None,
-    costs: Mapping[str, NDArray[np.float64]] | None = None,
-) -> Drawn:
-    """The items as numbers, with the draws of a record whose cases they are in their order. ``tokens`` and ``costs`` of
-    a draw, by node and case, are NaN where they are unknown.
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Replay:
+    """How each of N cases ended: ``outcome`` (N,), a number into `OUTCOMES`, or `NONE` where more draws are needed than
+    were recorded (it is unsettled); ``node`` (N,), the place of the last node visited; ``calls`` by node and case.
     """
-    groups, names = group_codes([item.group for item in items])
-    return Drawn(
-        references=reference_codes([item.reference for item in items]),
-        record=record,
-        groups=groups if any(names) else None,
-        names=names if any(names) else (),
-        tokens=tokens or {},
-        costs=costs or {},
-    )
+
+    outcome: Codes
+    node: Codes
+    calls: Integers
+
+    @property
+    def settled(self) -> NDArray[np.bool_]:
+        return np.asarray(self.outcome != NONE)
+
+    @property
+    def unsettled(self) -> int:
+        return int((~self.settled).sum())
+
+    @property
+    def total_calls(self) -> Integers:
+        return np.asarray(self.calls.sum(axis=0))
+
+    def outcomes(self) -> list[Outcome | None]:
+        """Each case's outcome, None where it is unsettled."""
+        return [None if code == NONE else OUTCOMES[code] for code in self.outcome]
 
 
-def run_book(
-    items: Sequence[Item], conditions: Sequence[PipelineConfig], book: DrawBook
-) -> tuple[tuple[Measured, ...], tuple[Told, ...]]:
-    """Each condition's metrics on a book of draws, with its tokens and costs; where a draw's is unknown the condition's
-    is too. And what each made of each case. Nothing is asked.
+def replay(pipeline: PipelineConfig, record: Record, guards: Mapping[int, Guard] | None = None) -> Replay:
+    """Run the pipeline on recorded draws, all cases at once, by the rules and routes of `screening.pipeline.engine`:
+    the same outcomes and calls as run live on them, without a call.
+
+    Calls are those up to the first draw that left no hope, where a live run may have paid for the rest of its batch.
+    What the text itself forbids is applied to the cases of ``guards`` (by their place) alone. A second look is not
+    replayed. Nodes that the record does not know leave their cases unsettled.
     """
-    drawn = encode_items(items, book.record(), book.per_draw("tokens"), book.per_draw("cost_usd"))
-    results = [drawn.measure(condition) for condition in conditions]
-    return tuple(measured for measured, _ in results), tuple(told for _, told in results)
+    nodes, cases = pipeline.nodes, len(record.references)
+    at = np.zeros(cases, dtype=np.int64)  # the node that a case has reached, or len(nodes) + its outcome
+    node = np.zeros(cases, dtype=np.int8)
+    calls = np.zeros((len(nodes), cases), dtype=np.int64)
+    for place, config in enumerate(nodes):  # routes lead to later nodes only
+        rows = np.flatnonzero(at == place)
+        drawn = record.node(config.name)
+        label, ended, taken = run(config.rule, drawn.draws)
+        targets = np.where(ended == NONE, NONE, _targets(pipeline, config)[label])
+        of = drawn.of[rows]
+        node[rows], calls[place, rows], at[rows] = place, taken[of], targets[of]
+    outcome = np.where(at == NONE, NONE, at - len(nodes)).astype(np.int8)
+    for case, guard in (guards or {}).items():
+        if guard.refuse_screening is not None:
+            outcome[case], calls[:, case] = _TO_A_PERSON, 0
+        elif guard.refuse_safe is not None and outcome[case] == _SAFE:
+            outcome[case] = _TO_A_PERSON
+    return Replay(outcome=outcome, node=node, calls=calls)
 
 
-def _sums_per_case(replayed: Replay, per_draw: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64] | None:
-    """What each case took, or None as soon as a draw that was used has none known."""
-    totals = np.zeros(replayed.calls.shape[1])
-    for node, calls in zip(replayed.pipeline.nodes, replayed.calls, strict=True):
-        used = calls > 0
-        if (each := per_draw.get(node.name)) is None:
-            if used.any():
-                return None
-            continue
-        if (np.isnan(each) & used).any():
-            return None
-        totals += np.where(used, each * calls, 0.0)
-    return totals
-
-
-def _sum_in_order(values: NDArray[np.float64]) -> float:
-    """One after the other: what was summed case by case before stays the same to the last digit."""
-    return float(np.cumsum(values)[-1]) if len(values) else 0.0
+def _targets(pipeline: PipelineConfig, node: NodeConfig) -> Integers:
+    """Where each label leads, and last where an abstention does, so that label -1 finds it."""
+    places = [config.name for config in pipeline.nodes] + [outcome.value for outcome in OUTCOMES]
+    labels: Iterable[Label | None] = (*LABELS, None)
+    return np.array([places.index(node.target(label)) for label in labels])
 
 
 def frontier(results: Sequence[Measured]) -> tuple[Measured, ...]:
@@ -244,11 +342,9 @@ def gap_counts(record: Record, node: str) -> tuple[tuple[float, int], ...]:
     >>> gap_counts(Record.from_codes({"worker": ["SSSU", "", "SSSU", "SU"]}), "worker")
     ((0.0, 1), (0.5, 2))
     """
-    drawn = record.node(node)
-    counts = np.stack([(drawn.draws == number).sum(axis=1) for number in range(len(Label))], axis=1)
-    counts.sort(axis=1)
-    gaps = (counts[:, -1] - counts[:, -2]) / np.maximum(drawn.sizes, 1)
-    values, cases = np.unique(gaps[drawn.of[drawn.lengths > 0]], return_counts=True)
+    counts = record.node(node).counts
+    counts = np.sort(counts[counts.any(axis=1)], axis=1)
+    values, cases = np.unique((counts[:, -1] - counts[:, -2]) / counts.sum(axis=1), return_counts=True)
     return tuple(zip(values.tolist(), cases.tolist(), strict=True))
 
 
@@ -256,12 +352,11 @@ def consistent_misses(references: Codes, outcomes: Sequence[Codes]) -> Integers:
     """For each unsafe case that every condition which decided it labeled safe, how many conditions decided it; 0 for
     all other cases. ``outcomes`` are each condition's, as numbers into `Outcome`.
     """
-    safe, unsafe = (OUTCOMES.index(outcome) for outcome in (Outcome.SAFE, Outcome.UNSAFE))
     said = np.array(outcomes).reshape(len(outcomes), len(references))
-    missed = (references == REFERENCES.index(Label.UNSAFE)) & ~(said == unsafe).any(axis=0)
-    return np.where(missed, (said == safe).sum(axis=0), 0)
+    missed = (references == REFERENCES.index(Label.UNSAFE)) & ~(said == _UNSAFE).any(axis=0)
+    return np.where(missed, (said == _SAFE).sum(axis=0), 0)
 
 
 def deciding(outcomes: Sequence[Codes]) -> int:
-    decided = [OUTCOMES.index(outcome) for outcome in (Outcome.SAFE, Outcome.UNSAFE)]
-    return sum(bool(np.isin(each, decided).any()) for each in outcomes)
+    """How many conditions decided any case."""
+    return sum(bool(np.isin(each, (_SAFE, _UNSAFE)).any()) for each in outcomes)

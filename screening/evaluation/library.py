@@ -7,9 +7,9 @@ from typing import Any, Literal, TypeVar, get_args
 
 import pandas as pd
 
+from screening.evaluation.experiments import Record
+from screening.evaluation.experiments import replay as replay_record
 from screening.evaluation.metrics import evaluate, outcome_codes, reference_codes
-from screening.evaluation.replay import Record
-from screening.evaluation.replay import replay as replay_record
 from screening.labels import Label, Outcome
 from screening.models.simulated import SimulatedSampler
 from screening.pipeline.config import PipelineConfig, Preset, preset

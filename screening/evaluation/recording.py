@@ -5,18 +5,17 @@ recorded each answer is appended as it comes, with its number (``at``); at the e
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from screening.evaluation.replay import Record, replay
+from screening.evaluation.experiments import Measured, Record, node_record, replay
+from screening.evaluation.metrics import Told, group_codes, reference_codes
 from screening.labels import Label
 from screening.pipeline.config import PipelineConfig
 from screening.pipeline.draws import (
@@ -80,9 +79,9 @@ class NodeDraws:
 
 @dataclass(slots=True)
 class DrawBook:
-    """All draws of an experiment by case (its place in the data set) and node. It grows at the end and only there."""
+    """All draws of an experiment by item (its place in the data set) and node. It grows at the end and only there."""
 
-    cases: int
+    items: Sequence[Item]
     nodes: dict[tuple[int, str], NodeDraws] = field(default_factory=dict)
 
     def of(self, case: int, node: str) -> NodeDraws:
@@ -99,18 +98,23 @@ class DrawBook:
 
     def record(self) -> Record:
         """The draws in the form that is replayed."""
-        none = NodeDraws()
-        codes = {node: [self.nodes.get((case, node), none).codes for case in range(self.cases)] for node in self.names}
-        return replace(Record.from_codes(codes), cases=self.cases)
+        nothing, nodes = NodeDraws(), {}
+        for name in self.names:
+            drawn = [self.nodes.get((case, name), nothing) for case in range(len(self.items))]
+            tokens, costs = np.array([(each.tokens, each.cost_usd) for each in drawn], float).reshape(-1, 2).T
+            nodes[name] = node_record([each.codes for each in drawn], tokens, costs)  # None is NaN
+        groups, names = group_codes([item.group for item in self.items])
+        references = reference_codes([item.reference for item in self.items])
+        return Record(references=references, nodes=nodes, groups=groups, names=names)
 
-    def per_draw(self, what: Literal["tokens", "cost_usd"]) -> dict[str, NDArray[np.float64]]:
-        """By node, what each case's draws took in the mean, NaN where it is unknown."""
-        found = {node: np.full(self.cases, np.nan) for node in self.names}
-        for (case, node), drawn in self.nodes.items():
-            total = getattr(drawn, what)
-            if total is not None and drawn.codes:
-                found[node][case] = total / len(drawn.codes)
-        return found
+
+def run_book(conditions: Sequence[PipelineConfig], book: DrawBook) -> tuple[tuple[Measured, ...], tuple[Told, ...]]:
+    """Each condition's metrics on a book of draws, with its tokens and costs; where a draw's is unknown the condition's
+    is too. And what each made of each case. Nothing is asked.
+    """
+    record = book.record()
+    results = [record.measure(condition) for condition in conditions]
+    return tuple(measured for measured, _ in results), tuple(told for _, told in results)
 
 
 Keep = Callable[[int, str, int, NodeDraws], None]
@@ -191,7 +195,6 @@ class _Extending:
 
 
 async def record_draws(
-    items: Sequence[Item],
     pipelines: Sequence[PipelineConfig],
     book: DrawBook,
     sampler: DrawSource,
@@ -217,7 +220,7 @@ async def record_draws(
             try:
                 for pipeline in pending if not stop.is_set() else ():
                     extending = _Extending(book, case, sampler, price, keep, purse)
-                    await screen(items[case].text, Guard(), pipeline, extending)
+                    await screen(book.items[case].text, Guard(), pipeline, extending)
             except SamplerError as error:
                 failed[error.kind] = failed.get(error.kind, 0) + 1
                 if error.stops_batch:
@@ -241,14 +244,12 @@ def find_unsettled(pipelines: Sequence[PipelineConfig], book: DrawBook) -> dict[
     return waiting
 
 
-async def fill_draws(
-    items: Sequence[Item], nodes: Sequence[str], draws: int, book: DrawBook, sampler: DrawSource
-) -> int:
+async def fill_draws(nodes: Sequence[str], draws: int, book: DrawBook, sampler: DrawSource) -> int:
     """Bring every case to at least so many draws at each of these nodes; returns how many were fetched. For agents
     whose draws cost nothing. Raises SamplerError.
     """
     before = book.draws
-    for case, item in enumerate(items):
+    for case, item in enumerate(book.items):
         for node in nodes:
             await _Extending(book, case, sampler).draw(DrawRequest(node=node, text=item.text, first=0, count=draws))
     return book.draws - before
@@ -276,8 +277,12 @@ class DrawLine(BaseModel):
 
 
 def read_draws(lines: Iterable[str], items: Sequence[Item]) -> DrawBook:
-    """The draws of these items. Lines of other ids are passed over; ValueError for a line that is none or a repeat."""
-    book, places = DrawBook(len(items)), _places(items)
+    """The draws of these items. Lines of other ids are passed over; ValueError for a line that is none or a repeat, and
+    where two items share an id.
+    """
+    book, places = DrawBook(items), {item.id: place for place, item in enumerate(items)}
+    if len(places) != len(items):
+        raise ValueError("two items share an id")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -299,13 +304,13 @@ def read_draws(lines: Iterable[str], items: Sequence[Item]) -> DrawBook:
     return book
 
 
-def draw_lines(book: DrawBook, items: Sequence[Item]) -> Iterator[str]:
+def draw_lines(book: DrawBook) -> Iterator[str]:
     """The book as lines, cases in the order of the data set."""
     for (case, node), drawn in sorted(book.nodes.items(), key=lambda each: each[0]):
         if drawn.codes:
-            yield _line(items[case].id, node, drawn)
+            yield _line(book.items[case].id, node, drawn)
         for at, answer in sorted(drawn.ahead.items(), key=lambda each: each[0]):
-            yield _line(items[case].id, node, answer, at)
+            yield _line(book.items[case].id, node, answer, at)
 
 
 def _line(identity: str, node: str, drawn: NodeDraws, at: int | None = None) -> str:
@@ -314,18 +319,18 @@ def _line(identity: str, node: str, drawn: NodeDraws, at: int | None = None) -> 
 
 
 @contextmanager
-def growing_file(path: Path, items: Sequence[Item], book: DrawBook) -> Iterator[Keep]:
+def growing_file(path: Path, book: DrawBook) -> Iterator[Keep]:
     """Appends every answer it is told to a file, before anything else happens, and writes it anew when all are there. A
     process that is killed leaves what it was answered, and at most half a last line, which `read_growing` passes over.
     """
 
     def rewrite() -> None:
         beside = path.with_name(f"{path.name}.new")  # the file is never without the whole book
-        beside.write_text("".join(draw_lines(book, items)), encoding="utf-8")
+        beside.write_text("".join(draw_lines(book)), encoding="utf-8")
         beside.replace(path)
 
     def keep(case: int, node: str, number: int, answer: NodeDraws) -> None:
-        file.write(_line(items[case].id, node, answer, number))
+        file.write(_line(book.items[case].id, node, answer, number))
         file.flush()
 
     rewrite()
@@ -340,10 +345,3 @@ def read_growing(path: Path, items: Sequence[Item]) -> DrawBook:
     """The draws in a file that a recording may have been cut off in."""
     lines = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
     return read_draws(lines if not lines or lines[-1].endswith("\n") else lines[:-1], items)
-
-
-def _places(items: Sequence[Item]) -> Mapping[str, int]:
-    places = {item.id: place for place, item in enumerate(items)}
-    if len(places) != len(items):
-        raise ValueError("two items share an id")
-    return places

@@ -12,10 +12,10 @@ from enum import StrEnum
 from math import inf, log, pi, sqrt
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 
 from screening.labels import LABELS
-from screening.stopping import special
 from screening.stopping.evidence import log_evidence, require_probability
 from screening.stopping.rules import NONE, CountRule, Draws, Integers, MajorityVote, StoppingRule, first_named, run
 
@@ -168,7 +168,7 @@ def information_bound(probabilities: Sequence[float], delta: float) -> float:
     require_probability(delta)
     first, *rivals = np.sort(probabilities)[::-1]
     ties = (first + np.array(rivals)) / 2
-    distance = float((special.xlogy(first, first / ties) + special.xlogy(rivals, rivals / ties)).min())
+    distance = float((scipy.special.xlogy(first, first / ties) + scipy.special.xlogy(rivals, rivals / ties)).min())
     return (1 - 2 * delta) * log((1 - delta) / delta) / distance if distance > 0 else inf
 
 

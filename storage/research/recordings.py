@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Text, and_, case, cast, func, select
 
 from screening.evaluation.corrected import INCONCLUSIVE, UNREAD
-from screening.evaluation.experiments import Drawn
+from screening.evaluation.experiments import OUTCOMES, NodeRecord, Record, node_record
 from screening.evaluation.metrics import NONE, REFERENCES, Codes, Integers
 from screening.evaluation.recording import DrawBook, Item, NodeDraws
-from screening.evaluation.replay import OUTCOMES, NodeRecord, Record, node_record, number_sequences
 from screening.labels import Label, Outcome
 from screening.pipeline.draws import ScreenedText
 from screening.pipeline.engine import MAIN, Guard, guard_for
@@ -49,7 +48,7 @@ class RecordedColumns:
     configuration: Configuration
     seed: int
     rows: Integers
-    drawn: Drawn
+    drawn: Record
 
 
 def recorded_columns(db: Database, actor: Actor, batch_id: str) -> RecordedColumns:
@@ -59,15 +58,8 @@ def recorded_columns(db: Database, actor: Actor, batch_id: str) -> RecordedColum
         batch = batch_row(conn, batch_id)
         rows, references = _references(conn, batch_id)
         groups, names = _groups(conn, batch_id, rows)
-        nodes, tokens, costs = _draws(conn, batch_id, rows)
-    drawn = Drawn(
-        references=references,
-        record=Record(cases=len(rows), nodes=nodes),
-        groups=groups if names else None,
-        names=names,
-        tokens=tokens,
-        costs=costs,
-    )
+        nodes = _draws(conn, batch_id, rows)
+    drawn = Record(references=references, nodes=nodes, groups=groups, names=names)
     configuration = load_configuration(db, batch.configuration)
     return RecordedColumns(
         name=batch.name, intake=batch.intake, configuration=configuration, seed=batch.seed, rows=rows, drawn=drawn
@@ -130,38 +122,22 @@ def _put(column: NDArray[Any], rows: Integers, some: Integers, values: NDArray[A
     column[places[known]] = values if isinstance(values, int) else values[known]
 
 
-_PerCase = dict[str, NDArray[np.float64]]
-
-
-def _draws(conn: Connection, batch_id: str, rows: Integers) -> tuple[dict[str, NodeRecord], _PerCase, _PerCase]:
-    """By node: the draws of the main prompt, and each case's mean tokens and dollars a draw."""
+def _draws(conn: Connection, batch_id: str, rows: Integers) -> dict[str, NodeRecord]:
+    """By node: the draws of the main prompt, and what they took."""
     run = node_runs.c
     columns = {"rows": run.row, "draws": run.draws, "tokens": run.input_tokens + run.output_tokens}
     listed = [_in_one(conn, column).label(name) for name, column in columns.items()]
     query = select(run.node, *listed, _in_one(conn, _exact(conn, run.cost_usd)).label("costs"))
-    nodes: dict[str, NodeRecord] = {}
-    tokens, costs = _PerCase(), _PerCase()
+    nodes = {}
     for row in conn.execute(query.where(run.batch_id == batch_id, run.variant == MAIN).group_by(run.node)):
         places, known = places_of(rows, _integers(row.rows))
-        codes = [codes for codes, there in zip(json.loads(row.draws), known, strict=True) if there]
-        sequences, drawn = number_sequences(["", *codes])
-        of = np.zeros(len(rows), dtype=np.int64)
-        of[places[known]] = drawn[1:]
-        nodes[row.node] = node_record(sequences, of)
-        for kept, values in ((tokens, row.tokens), (costs, row.costs)):
-            spent = np.array(json.loads(values), dtype=np.float64)  # None becomes NaN
-            kept[row.node] = np.full(len(rows), np.nan)
-            kept[row.node][places[known]] = spent[known]
-        _per_draw(nodes[row.node].lengths, tokens[row.node], costs[row.node])
-    return nodes, tokens, costs
-
-
-def _per_draw(lengths: Integers, tokens: NDArray[np.float64], costs: NDArray[np.float64]) -> None:
-    """Divide by the draws, in place; no tokens at all are unknown ones."""
-    for kept in (tokens, costs):
-        kept[lengths == 0] = np.nan
-        kept /= np.maximum(lengths, 1)
-    tokens[tokens == 0] = np.nan
+        codes = np.full(len(rows), "", dtype=object)
+        codes[places[known]] = np.array(json.loads(row.draws), dtype=object)[known]
+        spent = np.full((2, len(rows)), np.nan)
+        for kept, values in zip(spent, (row.tokens, row.costs), strict=True):
+            kept[places[known]] = np.array(json.loads(values), dtype=np.float64)[known]  # None becomes NaN
+        nodes[row.node] = node_record(codes.tolist(), *spent)
+    return nodes
 
 
 def outcomes_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Codes:
@@ -286,15 +262,12 @@ def case_names(db: Database, actor: Actor, batch_id: str, some: Sequence[int]) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedBatch:
-    """A batch's items with their original references, and its draws.
-
-    ``items`` are in the order of ``case_ids``; their texts are empty unless asked for. ``pending`` cases have no
-    outcome yet: their draws so far are there.
+    """A batch's draws, with its items and their original references in the order of ``case_ids``; the texts are empty
+    unless asked for. ``pending`` cases have no outcome yet: their draws so far are there.
     """
 
     batch_id: str
     case_ids: tuple[str, ...]
-    items: tuple[Item, ...]
     book: DrawBook
     pending: int
 
@@ -309,24 +282,23 @@ def recorded_batch(db: Database, actor: Actor, batch_id: str, *, with_texts: boo
         columns += [case[name] for name in SHOWN_TO_AGENTS] if with_texts else []
         query = select(*columns, screenings.c.outcome).select_from(cases).outerjoin(screenings)
         rows = conn.execute(query.where(case.batch_id == batch_id).order_by(case.row)).all()
-        places, book, run = {row.id: place for place, row in enumerate(rows)}, DrawBook(len(rows)), node_runs.c
+        items = [
+            Item(
+                id=row.external_id,
+                text=text_for_agents(row) if with_texts else _NO_TEXT,
+                reference=None if row.reference is None else Label(row.reference),
+                group=row.group_name,
+            )
+            for row in rows
+        ]
+        places, book, run = {row.id: place for place, row in enumerate(rows)}, DrawBook(items), node_runs.c
         tokens = (run.input_tokens + run.output_tokens).label("tokens")
         drawn = select(run.case_id, run.node, run.draws.label("codes"), run.cost_usd, tokens)
         for one in conn.execute(drawn.where(run.batch_id == batch_id, run.variant == MAIN).order_by(run.position)):
             book.nodes[places[one.case_id], one.node] = record(NodeDraws, one, tokens=one.tokens or None)
-    items = (
-        Item(
-            id=row.external_id,
-            text=text_for_agents(row) if with_texts else _NO_TEXT,
-            reference=None if row.reference is None else Label(row.reference),
-            group=row.group_name,
-        )
-        for row in rows
-    )
     return RecordedBatch(
         batch_id=batch_id,
         case_ids=tuple(row.id for row in rows),
-        items=tuple(items),
         book=book,
         pending=sum(row.outcome is None for row in rows),
     )

@@ -157,7 +157,7 @@ def test_with_a_database_the_draws_are_a_batch_and_the_table_is_the_same(
     with closing(Database(url)) as db:
         (batch,) = list_batches(db, LOCAL_USER)
         recorded = recorded_batch(db, LOCAL_USER, batch.id)
-        assert [item.id for item in recorded.items] == ["a", "b", "c", "d"] and recorded.pending == 0
+        assert [item.id for item in recorded.book.items] == ["a", "b", "c", "d"] and recorded.pending == 0
         assert db.values(select(cases.c.where_to_act).order_by(cases.c.row)) == [None, "chat/7", None, None]
         assert recorded.book.draws >= 3 * 72 and "not stated" in batch.intake["provenance"]
         unread = ["escalated to a clinician: cannot be read as it should, and states a risk", 1]

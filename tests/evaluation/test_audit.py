@@ -23,8 +23,8 @@ from screening.evaluation.audit import (
     reviews_required,
     tally_by_stratum,
 )
-from screening.evaluation.monitoring import betting_sequence
 from screening.labels import Label, Outcome
+from screening.stopping.evidence import betting_sequence
 from tests.fixtures import tables
 
 SAFE, UNSAFE = Label.SAFE, Label.UNSAFE

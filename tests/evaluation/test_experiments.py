@@ -7,17 +7,16 @@ import numpy as np
 import pytest
 
 from screening.evaluation.experiments import (
+    OUTCOMES,
     Measured,
+    Record,
     consistent_misses,
     deciding,
-    encode_items,
     frontier,
     our_conditions,
     paper_conditions,
-    run_book,
 )
-from screening.evaluation.metrics import evaluate, outcome_codes, reference_codes
-from screening.evaluation.paired import compare_all_codes, compare_codes
+from screening.evaluation.metrics import compare_all_codes, compare_codes, evaluate, outcome_codes, reference_codes
 from screening.evaluation.recording import (
     DrawBook,
     Item,
@@ -28,8 +27,8 @@ from screening.evaluation.recording import (
     read_draws,
     read_growing,
     record_draws,
+    run_book,
 )
-from screening.evaluation.replay import OUTCOMES, Record
 from screening.labels import Label, Outcome
 from screening.models.simulated import KnownSampler
 from screening.pipeline.draws import Draw, SamplerError, ScreenedText, Usage
@@ -60,16 +59,16 @@ class Counting:
 
 
 def recorded(distributions):
-    """Items and all draws that any condition needs of them."""
+    """All draws that any condition needs of them."""
     items, sampler = items_of(distributions)
-    book = DrawBook(len(items))
-    asyncio.run(record_draws(items, ALL, book, sampler))
-    return items, book
+    book = DrawBook(items)
+    asyncio.run(record_draws(ALL, book, sampler))
+    return book
 
 
 def test_the_sweep_has_the_paper_s_shape_and_ours_decides_at_a_tenth_of_the_calls():
-    items, book = recorded([NEARLY_ALL_SAFE] * 20 + [NEARLY_ALL_UNSAFE] * 20)
-    results = run_book(items, ALL, book)[0]
+    book = recorded([NEARLY_ALL_SAFE] * 20 + [NEARLY_ALL_UNSAFE] * 20)
+    results = run_book(ALL, book)[0]
     found = {result.name: result.metrics for result in results}
     # 3 rounds of 3 at each of 3 nodes, the tenth call buys no round; 16 rounds of 3, as the paper pays them
     for impossible, calls in (("B=10", 27), ("B=50", 144)):
@@ -85,23 +84,23 @@ def test_the_sweep_has_the_paper_s_shape_and_ours_decides_at_a_tenth_of_the_call
 def test_no_draw_is_asked_for_twice_and_none_that_no_condition_needs():
     split = {Label.SAFE: 0.45, Label.UNSAFE: 0.4, Label.ESCALATE: 0.15}
     items, live = items_of([NEARLY_ALL_SAFE, split] * 3)
-    book, sampler = DrawBook(len(items)), Counting(live)
-    fetched, _ = asyncio.run(record_draws(items, ALL, book, sampler))
+    book, sampler = DrawBook(items), Counting(live)
+    fetched, _ = asyncio.run(record_draws(ALL, book, sampler))
     assert len(set(sampler.asked)) == len(sampler.asked) == fetched == book.draws
-    assert asyncio.run(record_draws(items, ALL, book, sampler)) == (0, {})
+    assert asyncio.run(record_draws(ALL, book, sampler)) == (0, {})
     assert max(number for _, _, number in sampler.asked) + 1 == 150  # the largest budget of any condition
 
 
 def test_cases_short_of_draws_are_counted_and_never_decided():
     items, live = items_of([NEARLY_ALL_SAFE] * 5)
-    book, failing = DrawBook(5), Breaking(live, 0, stops_batch=False)
-    _, failed = asyncio.run(record_draws(items, ALL, book, failing))
+    book, failing = DrawBook(items), Breaking(live, 0, stops_batch=False)
+    _, failed = asyncio.run(record_draws(ALL, book, failing))
     assert failed == {"overloaded": 5} and failing.asked == 5  # once a case, not once a condition
-    for result in run_book(items, ALL, book)[0]:
+    for result in run_book(ALL, book)[0]:
         assert (result.unsettled, result.metrics.n, result.metrics.pending) == (5, 0, 5)
         assert result.metrics.accuracy.value is None
     pointless = Breaking(live, 0)
-    asyncio.run(record_draws(items, ALL, DrawBook(5), pointless, concurrency=2))
+    asyncio.run(record_draws(ALL, DrawBook(items), pointless, concurrency=2))
     assert pointless.asked <= 2, "an error that makes going on pointless ends the pass"
 
 
@@ -111,7 +110,8 @@ def test_offline_no_rate_is_that_of_the_texts_that_a_short_record_settles():
     """
     items, _ = items_of([NEARLY_ALL_SAFE] * 3 + [NEARLY_ALL_UNSAFE] * 2)
     record = Record.from_codes({"worker": ["S" * 72, "S" * 11, "S" * 11, "S" * 11, "U" * 5]})
-    found = {result.name: result for result, _ in map(encode_items(items, record).measure, ALL)}
+    record = replace(record, references=reference_codes([item.reference for item in items]))
+    found = {result.name: result for result, _ in map(record.measure, ALL)}
     assert [found[name].unsettled for name in ("certified", "recommended", "B=100", "B=50")] == [0, 1, 4, 5]
     whole, short = found["certified"], found["recommended"]
     assert (short.metrics.n, short.metrics.mean_calls, short.cost_usd) == (4, None, None) and frontier((short,)) == ()
@@ -123,26 +123,26 @@ def test_offline_no_rate_is_that_of_the_texts_that_a_short_record_settles():
 
 def test_tokens_and_costs_follow_the_draws_used_and_one_unknown_makes_them_undefined():
     items, live = items_of([NEARLY_ALL_SAFE] * 3)
-    book, prices = DrawBook(3), lambda usage: usage.input_tokens / 1000
-    asyncio.run(record_draws(items, ALL, book, Counting(live, tokens=10), price=prices))
-    for some in (book, read_draws(draw_lines(book, items), items)):
-        for result in run_book(items, ALL, some)[0]:
+    book, prices = DrawBook(items), lambda usage: usage.input_tokens / 1000
+    asyncio.run(record_draws(ALL, book, Counting(live, tokens=10), price=prices))
+    for some in (book, read_draws(draw_lines(book), items)):
+        for result in run_book(ALL, some)[0]:
             assert result.metrics.tokens == 10 * (result.metrics.calls or 0)
             assert result.cost_usd == pytest.approx(0.01 * (result.metrics.calls or 0))
     book.of(0, "worker").tokens = None
-    assert all(result.metrics.tokens is None for result in run_book(items, ALL, book)[0])
-    later = DrawBook(3)
-    asyncio.run(record_draws(items, OURS, later, Counting(live, tokens=10), price=prices))
-    asyncio.run(record_draws(items, ALL, later, Counting(live, tokens=10)))  # the rest at an unknown price
-    assert all(result.cost_usd is None for result in run_book(items, ALL, later)[0])
+    assert all(result.metrics.tokens is None for result in run_book(ALL, book)[0])
+    later = DrawBook(items)
+    asyncio.run(record_draws(OURS, later, Counting(live, tokens=10), price=prices))
+    asyncio.run(record_draws(ALL, later, Counting(live, tokens=10)))  # the rest at an unknown price
+    assert all(result.cost_usd is None for result in run_book(ALL, later)[0])
     for line in ('{"id": "text 0", "node": "worker", "draws": "SX"}', "SSS", '{"id": "text 0", "draws": "S"}'):
         with pytest.raises(ValueError, match="line 2"):
             read_draws(["", line], items)
 
 
 def test_consistently_missed_are_those_that_every_deciding_condition_calls_safe():
-    items, book = recorded([NEARLY_ALL_SAFE, NEARLY_ALL_UNSAFE, NEARLY_ALL_SAFE])
-    _, results = run_book(items, [each for each in ALL if each.name in ("B=10", "B=150", "recommended")], book)
+    book = recorded([NEARLY_ALL_SAFE, NEARLY_ALL_UNSAFE, NEARLY_ALL_SAFE])
+    _, results = run_book([each for each in ALL if each.name in ("B=10", "B=150", "recommended")], book)
     references, outcomes = reference_codes([Label.UNSAFE, Label.UNSAFE, Label.SAFE]), [told.outcome for told in results]
     assert [OUTCOMES[codes[0]] for codes in outcomes] == [Outcome.HUMAN_REVIEW, Outcome.SAFE, Outcome.SAFE]
     for some, by, deciders in ((outcomes[:1], [0, 0, 0], 0), (outcomes[:2], [1, 0, 0], 1), (outcomes, [2, 0, 0], 2)):
@@ -174,27 +174,27 @@ def test_no_paid_answer_is_lost_or_asked_for_twice_wherever_it_breaks_off(answer
     items, live = items_of([NEARLY_ALL_SAFE] * 3)
     path = tmp_path / "draws.jsonl"
     first = Breaking(live, answers)
-    with growing_file(path, items, book := DrawBook(3)) as keep:
-        asyncio.run(record_draws(items, OURS, book, first, keep=keep, concurrency=1))
+    with growing_file(path, book := DrawBook(items)) as keep:
+        asyncio.run(record_draws(OURS, book, first, keep=keep, concurrency=1))
         as_killed = path.read_text()
     for cut in (as_killed, as_killed + '{"id": "text', path.read_text()):  # killed, killed while it wrote, ended
         path.write_text(cut)
         book = read_growing(path, items)
         assert book.draws + sum(len(each.ahead) for each in book.nodes.values()) == len(first.made)
         second = Breaking(live, 10_000)
-        asyncio.run(record_draws(items, OURS, book, second))
+        asyncio.run(record_draws(OURS, book, second))
         assert not set(first.made) & set(second.made)
         assert not find_unsettled(OURS, book)
-    whole = DrawBook(3)
-    asyncio.run(record_draws(items, OURS, whole, live))
+    whole = DrawBook(items)
+    asyncio.run(record_draws(OURS, whole, live))
     assert {key: each.codes for key, each in book.nodes.items()} == {k: each.codes for k, each in whole.nodes.items()}
 
 
 def test_a_recording_ends_before_it_costs_more_than_it_may():
     items, live = items_of([NEARLY_ALL_SAFE] * 40)
-    book, purse = DrawBook(40), Purse(most_usd=1.0, per_call=0.005)
+    book, purse = DrawBook(items), Purse(most_usd=1.0, per_call=0.005)
     paid = {"price": lambda _usage: 0.01, "purse": purse, "concurrency": 4}
-    _, failed = asyncio.run(record_draws(items, OURS, book, Counting(live, tokens=10), **paid))
+    _, failed = asyncio.run(record_draws(OURS, book, Counting(live, tokens=10), **paid))
     assert failed.keys() == {"max_usd"} and 0.7 < purse.spent_usd <= 1.0 + 1e-9
     assert purse.spent_usd == pytest.approx(0.01 * book.draws)
 
@@ -223,9 +223,9 @@ def test_the_front_is_of_all_texts_and_never_goes_down():
 
 
 def test_two_conditions_are_compared_on_the_cases_that_both_settle():
-    items, book = recorded([NEARLY_ALL_SAFE] * 12 + [NEARLY_ALL_UNSAFE] * 8)
-    found = {told.name: told for told in run_book(items, ALL, book)[1]}
-    labels = reference_codes([Label.UNSAFE, *(item.reference for item in items[1:])])
+    book = recorded([NEARLY_ALL_SAFE] * 12 + [NEARLY_ALL_UNSAFE] * 8)
+    found = {told.name: told for told in run_book(ALL, book)[1]}
+    labels = reference_codes([Label.UNSAFE, *(item.reference for item in book.items[1:])])
     same = compare_codes(labels, found["B=100"], found["B=100"])
     assert (same.only_first, same.only_second, same.p_value) == (0, 0, 1.0)
     other = compare_codes(labels, found["B=10"], found["certified"])  # the one decides nothing, the other all

@@ -5,8 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from screening.evaluation.metrics import NONE, Proportion, evaluate, group_codes, outcome_codes, reference_codes, wilson
-from screening.evaluation.paired import exact_mcnemar, paired_amounts, paired_rates
+from screening.evaluation.metrics import (
+    NONE,
+    Proportion,
+    evaluate,
+    exact_mcnemar,
+    group_codes,
+    outcome_codes,
+    paired_amounts,
+    paired_rates,
+    reference_codes,
+    wilson,
+)
 from screening.labels import Label, Outcome
 from tests.fixtures import tables
 

@@ -9,18 +9,8 @@ import pytest
 from scipy.stats import beta, fisher_exact
 
 from screening.evaluation.metrics import Proportion
-from screening.evaluation.monitoring import (
-    MOST_STAKE,
-    RATIOS,
-    Drift,
-    Look,
-    _log_gains,
-    bets,
-    betting_sequence,
-    drift,
-    rises,
-    upper_limits,
-)
+from screening.evaluation.monitoring import RATIOS, Drift, drift, rises
+from screening.stopping.evidence import MOST_STAKE, Look, _log_gains, bets, betting_sequence, upper_limits
 
 VALUES = Random(3).choices([0.0, 0.3, 1.0], [4, 1, 1], k=60)
 

@@ -17,7 +17,6 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from screening.evaluation.audit import Stratum, guarantee_of, tally_by_stratum
-from screening.evaluation.experiments import encode_items
 from screening.evaluation.metrics import outcome_codes, reference_codes
 from screening.labels import Label, Outcome
 from screening.pipeline.config import chain_bound
@@ -395,17 +394,14 @@ def test_columns_are_what_the_batch_is_case_by_case(db: Database) -> None:
         )
     assert len(sent) < 24, "no statement a case"
     slow = recordings.recorded_batch(db, LOCAL_USER, batch_id)
-    mine, yours = (
-        found.drawn,
-        encode_items(slow.items, slow.book.record(), slow.book.per_draw("tokens"), slow.book.per_draw("cost_usd")),
-    )
+    mine, yours = found.drawn, slow.book.record()
     assert mine.names == yours.names == ('a "quoted", name', "even") and (mine.references == yours.references).all()
     assert (mine.groups == yours.groups).all() and found.rows.tolist() == list(range(1, 25))
-    for node in sorted({*mine.record.nodes, *yours.record.nodes}):
-        one, other = mine.record.node(node), yours.record.node(node)
+    for node in sorted({*mine.nodes, *yours.nodes}):
+        one, other = mine.node(node), yours.node(node)
         assert (one.draws[one.of] == other.draws[other.of]).all() and (one.lengths == other.lengths).all()
         for per_draw in ("tokens", "costs"):
-            assert np.array_equal(getattr(mine, per_draw)[node], getattr(yours, per_draw)[node], equal_nan=True)
+            assert np.array_equal(getattr(one, per_draw), getattr(other, per_draw), equal_nan=True)
     listed = list(results(db, LOCAL_USER.at(BEGUN), batch_id))
     told = outcome_codes([None if one.outcome == PENDING else Outcome(one.outcome) for one in listed])
     for who in (LOCAL_USER, RESEARCHER):
@@ -417,12 +413,12 @@ def test_columns_are_what_the_batch_is_case_by_case(db: Database) -> None:
     forbidden = {place: guard for place, guard in forbidden.items() if guard != guard_for([])}
     assert guards == forbidden and forbidden
     named = recordings.case_names(db, LOCAL_USER, batch_id, [5, 2, 99])
-    assert [item.id for item in slow.items] == [one.external_id for one in listed]
-    assert [item.reference for item in slow.items] == [one.reference for one in listed]
+    assert [item.id for item in slow.book.items] == [one.external_id for one in listed]
+    assert [item.reference for item in slow.book.items] == [one.reference for one in listed]
     for run_ in committed_runs(db, slow.case_ids[2]):
         kept = slow.book.of(2, run_.node)
         assert (kept.codes, kept.tokens) == (run_.codes, run_.usage.input_tokens + run_.usage.output_tokens)
-    assert recordings.recorded_batch(db, LOCAL_USER, batch_id, with_texts=True).items[1].text.text == "text 1"
+    assert recordings.recorded_batch(db, LOCAL_USER, batch_id, with_texts=True).book.items[1].text.text == "text 1"
     assert slow.pending == sum(one.outcome == PENDING for one in listed)
     assert {row: (one.case_id, one.external_id) for row, one in named.items()} == {
         row: (slow.case_ids[row - 1], f"p{row}") for row in (2, 5)
@@ -433,7 +429,7 @@ def test_columns_are_what_the_batch_is_case_by_case(db: Database) -> None:
     short = replace(found, rows=fewer, drawn=replace(mine, references=mine.references[:7]))
     assert len(recordings.accepted_references(db, LOCAL_USER, batch_id, short)[0]) == 7
     nothing = recordings.recorded_columns(db, LOCAL_USER, batch(db))
-    assert nothing.drawn.record.cases == 0 and nothing.rows.tolist() == []
+    assert len(nothing.drawn.references) == 0 and nothing.rows.tolist() == []
 
 
 @pytest.mark.parametrize("hour", [23, 0])

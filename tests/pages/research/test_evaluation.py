@@ -58,7 +58,7 @@ def test_the_table_holds_all_conditions_for_those_who_may_see_it(page_database: 
     assert undefined["Accuracy"] == undefined["FNR"] == "none: 0 of 0"
     assert undefined["Escalated"].startswith("100.0% (95% CI") and undefined["n"] == 30
     kept = recordings.recorded_batch(page_database, LOCAL_USER, batch_id)
-    drawn = recording.read_draws(evaluating.draw_file(page_database, ask).splitlines(), kept.items)
+    drawn = recording.read_draws(evaluating.draw_file(page_database, ask).splitlines(), kept.book.items)
     assert drawn == kept.book, "what the command that is named goes on from"
     for function in (evaluating.evaluate_batch, evaluating.list_missed, evaluating.count_gaps):
         with pytest.raises(policy.Forbidden):
@@ -178,7 +178,7 @@ def recorded(db: Database, every: int = 1) -> recordings.RecordedBatch:
 
 
 def labeled(found: recordings.RecordedBatch, label: Label) -> list[str]:
-    return [case_id for case_id, item in zip(found.case_ids, found.items, strict=True) if item.reference is label]
+    return [case_id for case_id, item in zip(found.case_ids, found.book.items, strict=True) if item.reference is label]
 
 
 def rate(db: Database, *case_ids: str, label: str = "safe", sent: bool = False) -> None:
@@ -207,7 +207,7 @@ def test_planted_labels_come_first_and_are_corrected_everywhere(open_page: Opene
     for ranking in label_errors.Ranking:
         _, order = order_labels(db, asked(db, batch.batch_id), ranking)
         looks = [order.at(place) for place in range(len(order.cases))]
-        places = {batch.items[look.case].id: place for place, look in enumerate(looks)}
+        places = {batch.book.items[look.case].id: place for place, look in enumerate(looks)}
         beyond = {identity for identity in planted if places[identity] >= 12}
         assert beyond <= {"s097"}, places  # a quotation: the agents mostly escalate it, and that takes neither side
         assert all(looks[places[identity]].suggested == right for identity, right in planted.items())
@@ -285,7 +285,7 @@ def test_what_is_sent_is_picked_or_drawn_and_comes_back_weighted_so(open_page: O
 def test_what_is_taken_back_or_erased_changes_each_page(open_page: Opener, page_database: Database) -> None:
     db, found = page_database, recorded(page_database, every=10)
     case_id = labeled(found, Label.UNSAFE)[0]
-    name = f"'{found.items[found.case_ids.index(case_id)].id}'"
+    name = f"'{found.book.items[found.case_ids.index(case_id)].id}'"
     rate(db, case_id)
     app = open_tab(open_page("label_noise"), "Corrected data set", "labels")
     assert "Label changed 1, by one reviewer alone 1" in app.button_group[-1].options

@@ -21,12 +21,12 @@ from pages.ui import context, downloads
 from pages.ui.words import rate
 from screening.evaluation.audit import AuditCase, Standing, binding_of, recognized_share
 from screening.evaluation.metrics import Proportion
-from screening.evaluation.monitoring import upper_limits
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.review.review_form import FORM_VERSION
 from screening.review.triage import Priority, Reach
+from screening.stopping.evidence import upper_limits
 from storage.audit_log import events
 from storage.database import Database
 from storage.research import reliability
