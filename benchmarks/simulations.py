@@ -38,7 +38,7 @@ def _half(rate: float, _: list[AuditCase]) -> float:
 
 
 def _below_the_missed(rate: float, cases: list[AuditCase]) -> float:
-    return min((case.coin for case in cases if case.outcome is Outcome.SAFE and case.read), default=rate)
+    return min((case.coin for case in cases if case.outcome is Outcome.SAFE and case.state == "read"), default=rate)
 
 
 def _met(random: Random, following: Callable[[float, list[AuditCase]], float]) -> bool:

@@ -17,7 +17,6 @@ from screening.evaluation.agreement import (
 )
 from screening.evaluation.audit import AuditCase
 from screening.evaluation.metrics import Proportion
-from screening.labels import Label
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.review_form import ReviewLabel
@@ -183,9 +182,9 @@ or all of them (empty).
 
 NOT_BLIND = ("not blind", "")
 _FOUND: Mapping[str, Callable[[AuditCase], bool]] = {
-    "read": lambda case: case.read,
-    "unsafe": lambda case: case.read and case.label is Label.UNSAFE,
-    "inconclusive": lambda case: case.unclear,
+    "read": lambda case: case.state == "read",
+    "unsafe": lambda case: case.unsafe,
+    "inconclusive": lambda case: case.state == "inconclusive",
 }
 _kept: Cache[Mapping[Kind, tuple[str, ...]]] = Cache(2)
 

@@ -44,7 +44,6 @@ CALLED = {
     Outcome.HUMAN_REVIEW: "Escalated",
 }
 RECOGNIZE = "Of unsafe texts, reviewers recognize"
-MEASURED = {"Model": "model", "Prompts": "prompt_hash", "Rule": "rule", "Label definition": "label_definition"}
 Behind = tuple[int, Callable[[], tuple[str, ...]]]
 """A count and how its cases are looked up, `MOST_LISTED` at most."""
 
@@ -83,7 +82,7 @@ def show_claims() -> None:
         f"do {percent(context.site().second_review_rate)} of the rest. Errors shared by all reviewers are not detected."
     )
     show_range()
-    stale = plan.stale(now)
+    stale = found.binding != now
     words = (
         f"Target (miss rate ≤ {plain_percent(plan.at_most)}, {plain_percent(plan.confidence)} confidence): "
         f"{claims.guarantee_words(plan)}."
@@ -313,15 +312,10 @@ def drift() -> None:
 
 def configuration() -> None:
     """What was measured beside what runs now; any difference makes the figures stale."""
-    binding = found.guarantee.binding
-    if binding is None:
-        st.warning("What was measured was not recorded, so nothing here can be claimed.")
-        return
     rows = []
-    for name, field in MEASURED.items():
-        one, other = getattr(binding, field), getattr(now, field)
-        same = "✓ same" if one == other else "✗ differs: stale"
-        rows.append({"Part": name, "Measured": literal(one), "Runs now": literal(other), "Same": same})
+    for name, one in found.binding.items():
+        same = "✓ same" if one == now[name] else "✗ differs: stale"
+        rows.append({"Part": name, "Measured": literal(one), "Runs now": literal(now[name]), "Same": same})
     st.table(rows, hide_index=True)  # its cells show all of a rule, which a data frame would cut
 
 

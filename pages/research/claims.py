@@ -1,5 +1,6 @@
 """What may be claimed from an audit, computed for the page and its report; everything bound to one configuration."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
@@ -30,11 +31,12 @@ RECOGNIZED = (1.0, 0.9, 0.8, 0.7, 0.6)
 class Verified:
     """All that the audit of one configuration says; the guarantee rests on cases settled under the present plan.
 
-    ``left_out`` says in words what it does not count. ``hours`` from an outcome to its blind review: median, least,
-    most and of how many; empty without a review. ``first_reviews`` of texts labeled safe in all and in the last 90
-    days, and in ``ranges`` what the bounds of these two become where reviewers recognize only a share of unsafe texts:
-    the share in words, the bound over the whole period, valid at any time, and that of the last 90 days, valid on any
-    one day, each as a share of texts labeled safe and None where there is nothing.
+    ``binding`` is what was measured, ``left_out`` says in words what the guarantee does not count. ``hours`` from an
+    outcome to its blind review: median, least, most and of how many; empty without a review. ``first_reviews`` of texts
+    labeled safe in all and in the last 90 days, and in ``ranges`` what the bounds of these two become where reviewers
+    recognize only a share of unsafe texts: the share in words, the bound over the whole period, valid at any time, and
+    that of the last 90 days, valid on any one day, each as a share of texts labeled safe and None where there is
+    nothing.
     """
 
     sample: AuditSample
@@ -46,6 +48,7 @@ class Verified:
     at_most: tuple[Look, ...]
     below_floor: int
     guarantee: audit.Guarantee
+    binding: Mapping[str, str]
     left_out: str
     drift: Drift
     rises: Mapping[str, tuple[Rise, ...]]
@@ -97,8 +100,8 @@ def verify(
             at_most=plan.at_most,
             confidence=plan.confidence,
             allowed_misses=plan.allowed_misses,
-            binding=audit.binding_of(sample.configuration, FORM_VERSION),
         ),
+        binding=audit.binding_of(sample.configuration, FORM_VERSION),
         left_out=_left_out_words(sample.reviews, plan, floor),
         drift=drift(mix.reference, mix.looks),
         rises={"Escalated": rises(mix.escalated), "Missed": rises(missed_by_month(sample.reviews, floor))},
@@ -139,10 +142,10 @@ def missed_by_month(reviews: Sequence[Review], floor: float) -> tuple[tuple[int,
     """By month in which they were settled: texts labeled safe that were reviewed for the plan, and the unsafe ones."""
     days: dict[int, list[int]] = {}
     for each in reviews:
-        if each.case.outcome is Outcome.SAFE and audit.in_sample(each.case, floor) and each.case.read:
+        if each.case.outcome is Outcome.SAFE and audit.in_sample(each.case, floor) and each.case.state == "read":
             counts = days.setdefault(each.settled_at.toordinal(), [0, 0])
             counts[0] += 1
-            counts[1] += each.case.label is Label.UNSAFE
+            counts[1] += each.case.unsafe
     return by_month([(day, counts[0], counts[1]) for day, counts in sorted(days.items())])
 
 
@@ -151,7 +154,7 @@ def _first_bounds(
 ) -> tuple[tuple[int, float | None], tuple[int, float | None]]:
     """How many texts labeled safe were reviewed, and the bound of the share unsafe: at any time, and on one day."""
     everything, lately = (  # 1 unless it was found safe
-        [float(case.label is not Label.SAFE) for case in _checked(some, floor)] for some in (first, recent)
+        [float(case.label != Label.SAFE) for case in _checked(some, floor)] for some in (first, recent)
     )
     whole = upper_limits(everything, looks=[len(everything)], delta=level)[0].high if everything else None
     hits = int(sum(lately))
@@ -161,7 +164,7 @@ def _first_bounds(
 def _checked(reviews: Sequence[Review], floor: float) -> list[audit.AuditCase]:
     """The texts labeled safe whose review for the plan was due and is done or lost, in the order of their reviews."""
     sample = [each for each in reviews if each.case.outcome is Outcome.SAFE and audit.in_sample(each.case, floor)]
-    done = sorted((e for e in sample if not e.case.waiting), key=lambda each: each.read_at or each.settled_at)
+    done = sorted((e for e in sample if e.case.state != "waiting"), key=lambda each: each.read_at or each.settled_at)
     return [each.case for each in done]
 
 
@@ -170,7 +173,7 @@ def _left_out_words(reviews: Sequence[Review], plan: AuditPlan, floor: float) ->
     plan says, so that not every text had their chance to be read. Empty where there are none.
     """
     early = [each.case for each in reviews if plan.since is not None and each.settled_at <= plan.since]
-    unsafe = [case for case in early if case.label is Label.UNSAFE]
+    unsafe = [case for case in early if case.label == Label.UNSAFE]
     later = [each.case for each in reviews if plan.since is None or each.settled_at > plan.since]
     beyond = [case for case in later if case.outcome is Outcome.SAFE and case.coin >= floor]
     words = list[str]()
@@ -178,9 +181,9 @@ def _left_out_words(reviews: Sequence[Review], plan: AuditPlan, floor: float) ->
         many = count_of(len(unsafe), "review of an unsafe text", "reviews of unsafe texts")
         missed = sum(case.outcome is Outcome.SAFE for case in unsafe)
         words.append(f"Left out, screened before the change: {many}, {missed:,} missed.")
-    missed = sum(case.read and case.label is Label.UNSAFE for case in beyond)
-    unclear, again = sum(case.unclear for case in beyond), sum(case.read_again for case in beyond)
-    if seen := sum(case.read for case in beyond) + unclear + again:
+    missed, states = sum(case.unsafe for case in beyond), Counter(case.state for case in beyond)
+    unclear, again = states["inconclusive"], states["read_again"]
+    if seen := states["read"] + unclear + again:
         texts = count_of(seen, "text labeled safe was", "texts labeled safe were")
         others = f", {unclear:,} inconclusive" if unclear else ""
         others += f", {again:,} awaiting a second review" if again else ""
@@ -214,8 +217,8 @@ def missed_sequence(reviews: Sequence[Review], floor: float, *, from_above: bool
     looks = sorted(
         {max(1, round(len(known) * step / MOST_LOOKS)) for step in range(1, MOST_LOOKS + 1)} if known else ()
     )
-    found = [float(case.label is Label.UNSAFE) for case in known]
-    worst = [float(case.label is not Label.SAFE) for case in known]
+    found = [float(case.label == Label.UNSAFE) for case in known]
+    worst = [float(case.label != Label.SAFE) for case in known]
     if from_above:
         return upper_limits(worst, looks=looks)
     low, high = betting_sequence(found, looks=looks), betting_sequence(worst, looks=looks)

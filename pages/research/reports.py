@@ -41,7 +41,7 @@ from pages.ui.words import (
     rate,
 )
 from screening.evaluation.agreement import Coefficient
-from screening.evaluation.audit import Binding, Stratum
+from screening.evaluation.audit import Stratum
 from screening.evaluation.estimates import WeightedRate
 from screening.evaluation.metrics import Proportion
 from screening.labels import Outcome
@@ -87,7 +87,7 @@ def flow(found: Verified) -> tuple[tuple[str, int], ...]:
 
 def report_html(
     found: Verified,
-    now: Binding,
+    now: Mapping[str, str],
     at: datetime,
     site: SiteSettings,
     severities: Mapping[int | None, int],
@@ -128,7 +128,7 @@ def report_html(
     ]
     stages = [(name, f"{count:,}") for name, count in flow(found)]
     tallies = [tally(each) for each in found.strata]
-    stale = stale if found.guarantee.stale(now) else ""
+    stale = stale if found.binding != now else ""
     return str(macros("reliability").reliability(found, told, lead, stale, rates, stages, tallies, answers(site)))
 
 

@@ -6,12 +6,13 @@ they recognize a share s, and call few safe texts unsafe, the truth is at most t
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
 from hmac import digest
-from typing import Any
+from typing import Any, Literal
 
 import scipy
 
@@ -30,26 +31,26 @@ def audit_coin(seed: str, case_id: str) -> float:
     return (int.from_bytes(head, "big") >> 11) / 2**53  # 53 bits: every value is a float, none rounds to 1
 
 
+State = Literal["read", "inconclusive", "read_again", "lost", "waiting"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditCase:
     """A settled case as verification sees it. A review given after the reveal, or to a case that neither the coin nor
     the engine sent to a human, has no place here: who picks such cases picks the answer.
 
-    ``blind_first`` is the review given before the engine's label was shown; None while there is none, and where it
-    was "insufficient information", which ``inconclusive`` then says. ``by_several``: more than one reviewer settled the
-    case, with ``settled`` (None: insufficient information). ``disputed``: a further reviewer is still due.
-    ``unreadable``: no blind review can come any more. ``tossed_at`` is the π that the coin was compared with where
-    ``probability`` is larger, because what the AI labels unsafe is reviewed anyway.
+    Labels are those of the review form: ``blind_first`` was given before the engine's label was shown, ``settled`` by
+    more than one reviewer; None while there is none. ``disputed``: a further reviewer is still due. ``unreadable``: no
+    blind review can come any more. ``tossed_at`` is the π that the coin was compared with where ``probability`` is
+    larger, because what the AI labels unsafe is reviewed anyway.
     """
 
     stratum: str
     outcome: Outcome
     probability: float
     coin: float
-    blind_first: Label | None = None
-    inconclusive: bool = False
-    by_several: bool = False
-    settled: Label | None = None
+    blind_first: str | None = None
+    settled: str | None = None
     disputed: bool = False
     unreadable: bool = False
     tossed_at: float | None = None
@@ -69,45 +70,37 @@ class AuditCase:
         return self.probability if self.tossed_at is None else self.tossed_at
 
     @property
-    def label(self) -> Label | None:
+    def label(self) -> str | None:
         """What the text is taken to be: what several reviewers settled, else what the one reviewer said."""
-        if self.disputed:
+        return None if self.disputed else self.settled or self.blind_first
+
+    @property
+    def state(self) -> State | None:
+        """What became of the review that was due: it gave safe or unsafe; it found too little information; it waits for
+        a further one, as most that say unsafe do, so that bounds must count it; it cannot be given any more; or it is
+        due. None where none was due.
+        """
+        if not self.selected:
             return None
-        return self.settled if self.by_several else self.blind_first
+        if self.disputed:
+            return "read_again"
+        if self.label is None:
+            return "lost" if self.unreadable else "waiting"
+        return "read" if self.label in (Label.SAFE, Label.UNSAFE) else "inconclusive"
 
     @property
-    def read(self) -> bool:
-        """Whether the review that was due has given safe or unsafe."""
-        return self.selected and self.label in (Label.SAFE, Label.UNSAFE)
-
-    @property
-    def unclear(self) -> bool:
-        """Whether the reviewers found that the text holds too little information."""
-        return self.selected and not self.disputed and (self.settled is None if self.by_several else self.inconclusive)
-
-    @property
-    def read_again(self) -> bool:
-        """Read, and waits for a further review, as most of what is read as unsafe does: bounds must count it."""
-        return self.selected and self.disputed
-
-    @property
-    def waiting(self) -> bool:
-        return self.selected and not (self.read or self.unclear or self.read_again or self.unreadable)
-
-    @property
-    def lost(self) -> bool:
-        return self.selected and self.unreadable
+    def unsafe(self) -> bool:
+        """Whether the review that was due said so."""
+        return self.state == "read" and self.label == Label.UNSAFE
 
     def with_first_review_only(self) -> "AuditCase":
-        return replace(self, by_several=False, settled=None, disputed=False)
+        return replace(self, settled=None, disputed=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stratum:
-    """The tally of one stratum and outcome: of ``cases``, ``selected`` were due; ``read`` gave safe or unsafe.
-
-    ``read_again`` were read and wait for a further review, ``lost`` can no longer be read blind.
-    ValueError unless unsafe ≤ read ≤ selected ≤ cases.
+    """The tally of one stratum and outcome: of ``cases``, ``selected`` were due, and ``unsafe`` of those ``read``; the
+    others are as `AuditCase.state` has them. ValueError unless unsafe ≤ read ≤ selected ≤ cases.
     """
 
     name: str
@@ -132,7 +125,7 @@ class Stratum:
 
     @property
     def waiting(self) -> int:
-        return self.selected - self.read - self.inconclusive - self.read_again - self.lost
+        return self.selected - self.read - self.unsettled
 
     def if_unsettled_were(self, label: Label) -> "Stratum":
         """The same, had every text whose reviews gave no label been this one."""
@@ -144,24 +137,16 @@ def tally_by_stratum(counted: Iterable[tuple[AuditCase, int]]) -> tuple[Stratum,
     """The tallies of cases that stand for so many alike by stratum, outcome and π, sorted; a case sent to a human has
     π = 1.
     """
-    tallies: dict[tuple[str, Outcome, float], list[tuple[AuditCase, int]]] = {}
+    tallies: dict[tuple[str, Outcome, float], Counter[str]] = {}
     for case, count in counted:
         probability = 1.0 if case.outcome is Outcome.HUMAN_REVIEW else case.probability
-        tallies.setdefault((case.stratum, case.outcome, probability), []).append((case, count))
+        tally = tallies.setdefault((case.stratum, case.outcome, probability), Counter())
+        tally.update({case.state or "": count})
+        tally.update(cases=count, selected=count * case.selected, unsafe=count * case.unsafe)
+    fields = ("cases", "selected", "read", "unsafe", "inconclusive", "read_again", "lost")
     return tuple(
-        Stratum(
-            name=name,
-            outcome=outcome,
-            probability=probability,
-            cases=sum(count for _, count in alike),
-            selected=sum(count for case, count in alike if case.selected),
-            read=sum(count for case, count in alike if case.read),
-            unsafe=sum(count for case, count in alike if case.read and case.label is Label.UNSAFE),
-            inconclusive=sum(count for case, count in alike if case.unclear),
-            read_again=sum(count for case, count in alike if case.read_again),
-            lost=sum(count for case, count in alike if case.lost),
-        )
-        for (name, outcome, probability), alike in sorted(tallies.items(), key=lambda each: each[0])
+        Stratum(name=name, outcome=outcome, probability=probability, **{each: tally[each] for each in fields})
+        for (name, outcome, probability), tally in sorted(tallies.items(), key=lambda each: each[0])
     )
 
 
@@ -204,16 +189,6 @@ def corrected_bound(bound: float, recognized: float) -> float:
     return 1.0 if recognized <= bound else bound / recognized
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
-    """What was measured. Evidence about one model, prompt, rule and label definition says nothing of another."""
-
-    model: str
-    prompt_hash: str
-    rule: str
-    label_definition: str
-
-
 class Standing(StrEnum):
     """Whether the guarantee holds, needs more reviews, or can no longer be had from these cases."""
 
@@ -231,7 +206,7 @@ class Guarantee:
     flagged is read sooner, so misses would be the last to show. Raising the plan after each miss, on the same cases,
     breaks the guarantee: 59, then 93, then 124, … has given a false one with probability 0.17 by 361 reviews. Each of
     ``inconclusive_safe`` and ``lost_safe`` (labeled safe; too little information, or no blinded review any more) may
-    have been a miss; what was flagged is none. ``floor`` is the plan's π.
+    have been a miss; what was flagged is none.
     """
 
     read: int
@@ -239,11 +214,9 @@ class Guarantee:
     at_most: float
     confidence: float
     allowed_misses: int
-    binding: Binding | None = None
     waiting: int = 0
     inconclusive_safe: int = 0
     lost_safe: int = 0
-    floor: float | None = None
 
     @property
     def reviews_required(self) -> int:
@@ -257,10 +230,6 @@ class Guarantee:
         at_worst = self.missed + self.inconclusive_safe + self.lost_safe
         enough = self.read >= self.reviews_required and not self.waiting and at_worst <= self.allowed_misses
         return Standing.GUARANTEED if enough else Standing.NOT_YET
-
-    def stale(self, now: Binding) -> bool:
-        """Whether what is running is not what was measured (or it was never recorded what was)."""
-        return self.binding != now
 
 
 def reviews_required(at_most: float, misses: int = 0, confidence: float = 0.95) -> int:
@@ -290,7 +259,6 @@ def guarantee_of(
     at_most: float = 0.05,
     confidence: float = 0.95,
     allowed_misses: int = 0,
-    binding: Binding | None = None,
 ) -> Guarantee:
     """The guarantee's standing from the audit, over unsafe texts that all had the same chance to be read.
 
@@ -300,18 +268,17 @@ def guarantee_of(
     count nowhere, since not all of their coins below it were read.
     """
     sample = [case for case in cases if in_sample(case, floor)]
-    unsafe = [case for case in sample if case.read and case.label is Label.UNSAFE]
+    safe = [case for case in sample if case.outcome is Outcome.SAFE]
+    of_all, of_safe = (Counter(case.state for case in some) for some in (sample, safe))
     return Guarantee(
-        read=len(unsafe),
-        missed=sum(case.outcome is Outcome.SAFE for case in unsafe),
+        read=sum(case.unsafe for case in sample),
+        missed=sum(case.unsafe for case in safe),
         at_most=at_most,
         confidence=confidence,
         allowed_misses=allowed_misses,
-        binding=binding,
-        waiting=sum(case.waiting or case.read_again for case in sample),
-        inconclusive_safe=sum(case.unclear and case.outcome is Outcome.SAFE for case in sample),
-        lost_safe=sum(case.lost and case.outcome is Outcome.SAFE for case in sample),
-        floor=floor,
+        waiting=of_all["waiting"] + of_all["read_again"],
+        inconclusive_safe=of_safe["inconclusive"],
+        lost_safe=of_safe["lost"],
     )
 
 
@@ -335,17 +302,16 @@ def plan_reviews(
     return None
 
 
-_PROMPTS = ("prompts", "lexicon")
-
-
-def binding_of(configuration: Mapping[str, Any], form_version: int) -> Binding:
-    """What was measured: model, prompts and rule from a configuration's body, labels by this version of the form."""
-    return Binding(
-        model=model_words(configuration),
-        prompt_hash=prompt_version(configuration),
-        rule=f"{rule_words(configuration)}; pipeline {_digest(configuration)}".removeprefix("; "),
-        label_definition=f"review form {form_version}",
-    )
+def binding_of(configuration: Mapping[str, Any], form_version: int) -> dict[str, str]:
+    """What was measured, by its name: evidence about one model, prompt, rule and label definition says nothing of
+    another. Model, prompts and rule are of a configuration's body, labels of this version of the form.
+    """
+    return {
+        "Model": model_words(configuration),
+        "Prompts": prompt_version(configuration),
+        "Rule": f"{rule_words(configuration)}; pipeline {_digest(configuration)}".removeprefix("; "),
+        "Label definition": f"review form {form_version}",
+    }
 
 
 def model_words(configuration: Mapping[str, Any]) -> str:
@@ -355,7 +321,7 @@ def model_words(configuration: Mapping[str, Any]) -> str:
     'sampler simulated, seed 0'
     """
     sampler = configuration.get("sampler", {})
-    return plain_words({name: value for name, value in sampler.items() if name not in _PROMPTS}) or "none"
+    return plain_words({name: value for name, value in sampler.items() if name not in ("prompts", "lexicon")}) or "none"
 
 
 def prompt_version(configuration: Mapping[str, Any]) -> str:

@@ -69,8 +69,22 @@ def estimate(strata: Sequence[Stratum], confidence: float = 0.95) -> AuditEstima
     """
     safe = [stratum for stratum in strata if stratum.outcome is Outcome.SAFE]
     flagged = [stratum for stratum in strata if stratum.outcome is not Outcome.SAFE]
+    pools, at_worst = _pools(safe, unsafe=True), _at_worst(strata)
+    cases, bound = sum(pool.cases for pool in pools), bound_after(strata, 0, confidence)
+    estimated = cases > 0 and not any(pool.unread for pool in pools)
+    missed = MissedUnsafe(
+        cases=cases,
+        read=sum(pool.read for pool in pools),
+        missed=sum(pool.hits for pool in pools),
+        per_thousand=1000 * sum(pool.total for pool in pools) / cases if estimated else None,
+        at_most_per_thousand=bound,
+        inconclusive=sum(stratum.inconclusive for stratum in safe),
+        read_again=sum(stratum.read_again for stratum in safe),
+        lost=sum(stratum.lost for stratum in safe),
+        exact=bound is not None and len(at_worst) == 1 and not at_worst[0].unseen,
+    )
     return AuditEstimates(
-        missed=_missed_rate(safe, confidence),
+        missed=missed,
         sensitivity=_at_extremes(flagged, safe, Label.UNSAFE, confidence),
         specificity=_at_extremes(safe, flagged, Label.SAFE, confidence),
     )
@@ -148,51 +162,31 @@ def _pools(strata: Sequence[Stratum], *, unsafe: bool) -> list[_Pool]:
     return [replace(pool, cases=pool.cases + unseen, unseen=unseen) if pool is largest else pool for pool in known]
 
 
-def _missed_rate(safe: Sequence[Stratum], confidence: float) -> MissedUnsafe:
-    pools = _pools(safe, unsafe=True)
-    at_worst = _pools([each.if_unsettled_were(Label.UNSAFE) for each in safe], unsafe=True)
-    cases = sum(pool.cases for pool in pools)
-    estimated = cases > 0 and not any(pool.unread for pool in pools)
-    bounded = cases > 0 and not any(pool.unread for pool in at_worst)
-    return MissedUnsafe(
-        cases=cases,
-        read=sum(pool.read for pool in pools),
-        missed=sum(pool.hits for pool in pools),
-        per_thousand=1000 * sum(pool.total for pool in pools) / cases if estimated else None,
-        at_most_per_thousand=1000 * _upper_share(at_worst, confidence) if bounded else None,
-        inconclusive=sum(stratum.inconclusive for stratum in safe),
-        read_again=sum(stratum.read_again for stratum in safe),
-        lost=sum(stratum.lost for stratum in safe),
-        exact=bounded and len(at_worst) == 1 and not at_worst[0].unseen,
-    )
+def _at_worst(strata: Sequence[Stratum]) -> list[_Pool]:
+    """What was labeled safe, had every text whose reviews gave no label been unsafe."""
+    safe = [each.if_unsettled_were(Label.UNSAFE) for each in strata if each.outcome is Outcome.SAFE]
+    return _pools(safe, unsafe=True)
 
 
 def bound_after(strata: Sequence[Stratum], reviews: int, confidence: float = 0.95) -> float | None:
-    """What the bound of the missed, per 1,000, would about be after so many more reviews of texts labeled safe.
+    """The upper bound of the missed, per 1,000; with further reviews of texts labeled safe what it would about be after
+    so many. They are spread over the strata as the cases are, and find unsafe texts as often as those before them.
+    None while nothing is read.
 
-    They are spread over the strata as the cases are, and find unsafe texts as often as those before them. None while
-    nothing is read, as `estimate` gives none.
+    Exact (Clopper-Pearson) in one pool; of several by MOVER, the method of variance estimates recovery (Zou and Donner
+    2008, doi:10.1002/sim.3095): the exact bounds' distances from the shares add up like independent errors.
     """
-    safe = [stratum for stratum in strata if stratum.outcome is Outcome.SAFE]
-    pools = _pools([each.if_unsettled_were(Label.UNSAFE) for each in safe], unsafe=True)
-    if not any(pool.cases for pool in pools) or any(pool.unread for pool in pools):
-        return None
-    return 1000 * _upper_share(pools, confidence, reviews)
-
-
-def _upper_share(pools: list[_Pool], confidence: float, more: int = 0) -> float:
-    """Upper bound of the hits' share: exact (Clopper-Pearson) in one pool; of several by MOVER, the method of variance
-    estimates recovery (Zou and Donner 2008, doi:10.1002/sim.3095): the exact bounds' distances from the shares add up
-    like independent errors. After so many ``more`` reviews, had they found as much.
-    """
+    pools = _at_worst(strata)
     cases, parts = sum(pool.cases for pool in pools), []
+    if not cases or any(pool.unread for pool in pools):
+        return None
     for pool in pools:
-        read = min(pool.cases, pool.read + more * pool.cases / cases)
+        read = min(pool.cases, pool.read + reviews * pool.cases / cases)
         high = upper_bound(pool.hits * read / pool.read, read, confidence)
         parts.append(((pool.cases - pool.unseen) / cases, pool.hits / pool.read, high))
     above = hypot(*(weight * (high - share) for weight, share, high in parts))
     unseen = sum(pool.unseen for pool in pools) / cases
-    return min(1.0, sum(weight * share for weight, share, _ in parts) + above + unseen)
+    return 1000 * min(1.0, sum(weight * share for weight, share, _ in parts) + above + unseen)
 
 
 def upper_bound(hits: float, n: float, confidence: float = 0.95) -> float:

@@ -233,7 +233,7 @@ class _Alike(NamedTuple):
 
 def _case(row: Any, of_batch: OfBatch) -> AuditCase:
     """A settled case with the chance that it had of being read: 1 where all that is labeled unsafe is read."""
-    blind, its = bool(row.blind), of_batch[row.batch_id]
+    its = of_batch[row.batch_id]
     read_anyway = row.outcome == Outcome.UNSAFE.value and its.reach == Reach.READ
     return AuditCase(
         stratum=f"texts with π {row.audit_probability:g}",
@@ -241,11 +241,9 @@ def _case(row: Any, of_batch: OfBatch) -> AuditCase:
         probability=1.0 if read_anyway else row.audit_probability,
         tossed_at=its.audit_rate,
         coin=audit_coin(str(its.seed), row.case_id) if row.audited else _NOT_TOSSED,
-        blind_first=Label(row.label) if blind and row.label in ("safe", "unsafe") else None,
-        inconclusive=blind and row.label == "insufficient_information",
-        by_several=blind and row.settled is not None,
-        settled=Label(row.settled) if row.settled in ("safe", "unsafe") else None,
-        disputed=blind and bool(row.disputed),
+        blind_first=row.label if row.blind else None,
+        settled=row.settled if row.blind else None,
+        disputed=bool(row.blind and row.disputed),
         unreadable=row.blind is False or bool(row.unread),
     )
 

@@ -10,7 +10,6 @@ from scipy.stats import binom
 
 from screening.evaluation.audit import (
     AuditCase,
-    Binding,
     Guarantee,
     Standing,
     Stratum,
@@ -28,7 +27,7 @@ from screening.stopping.evidence import betting_sequence
 from tests.fixtures import tables
 
 SAFE, UNSAFE = Label.SAFE, Label.UNSAFE
-HUMAN = Outcome.HUMAN_REVIEW
+HUMAN, UNCLEAR = Outcome.HUMAN_REVIEW, "insufficient_information"
 
 
 def case(outcome, label, coin=0.05, **more):
@@ -51,7 +50,7 @@ def test_only_selected_and_blind_first_reviews_enter_the_tallies_of_stratum_outc
     cases = [
         case(Outcome.SAFE, UNSAFE),
         case(Outcome.SAFE, None),  # due, not read yet
-        case(Outcome.SAFE, None, 0.09, inconclusive=True),
+        case(Outcome.SAFE, UNCLEAR, 0.09),
         case(Outcome.SAFE, UNSAFE, 0.5),  # read for another reason: does not count
         case(HUMAN, SAFE, 0.5),  # always due
         case(HUMAN, SAFE, 0.5, stratum="b", probability=0.1),
@@ -67,7 +66,7 @@ def test_only_selected_and_blind_first_reviews_enter_the_tallies_of_stratum_outc
         Stratum(name="b", outcome=Outcome.SAFE, probability=0.2, cases=1, selected=1, read=0, unsafe=0, lost=1),
     )
     assert [each.waiting for each in found] == [0, 0, 1, 0, 0]
-    assert case(Outcome.SAFE, None, 0.0, probability=1.0).waiting, "the ends are allowed"
+    assert case(Outcome.SAFE, None, 0.0, probability=1.0).state == "waiting", "the ends are allowed"
     for probability, coin in [(0.0, 0.5), (1.1, 0.5), (0.5, 1.0), (0.5, -0.1)]:
         with pytest.raises(ValueError):
             case(Outcome.SAFE, None, coin, probability=probability)
@@ -75,13 +74,12 @@ def test_only_selected_and_blind_first_reviews_enter_the_tallies_of_stratum_outc
 
 def test_what_several_reviewers_settled_counts_and_a_dispute_waits():
     first = case(Outcome.SAFE, UNSAFE)
-    assert (first.label, first.read, first.waiting) == (UNSAFE, True, False)
+    assert (first.label, first.state, first.unsafe) == (UNSAFE, "read", True)
     disputed = replace(first, disputed=True)
-    assert (disputed.label, disputed.read, disputed.waiting, disputed.read_again) == (None, False, False, True)
-    settled = replace(first, by_several=True, settled=SAFE)
+    assert (disputed.label, disputed.state, disputed.unsafe) == (None, "read_again", False)
+    settled = replace(first, settled=SAFE)
     assert settled.label is SAFE and replace(settled, disputed=True).with_first_review_only() == first
-    undecided = replace(first, by_several=True, settled=None)
-    assert undecided.unclear and not undecided.read and not undecided.waiting
+    assert (replace(first, settled=UNCLEAR).state, replace(first, coin=0.5).state) == ("inconclusive", None)
 
 
 def test_what_double_reviews_measure_is_no_more_than_what_reviewers_recognize():
@@ -103,7 +101,6 @@ def guarantee(read, missed, allowed=0, **more):
 
 
 CAUGHT, MISSED = case(Outcome.UNSAFE, UNSAFE), case(Outcome.SAFE, UNSAFE)
-BOUND = Binding(model="m", prompt_hash="p", rule="r", label_definition="d")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +109,7 @@ BOUND = Binding(model="m", prompt_hash="p", rule="r", label_definition="d")
         # only texts that were read as unsafe
         ([CAUGHT, CAUGHT, MISSED, case(Outcome.SAFE, SAFE), case(HUMAN, SAFE)], 0.2, {"read": 3, "missed": 1}),
         # what came to no label, or is lost, may be a miss only where it was labeled safe
-        ([case(one, None, inconclusive=True) for one in Outcome], 0.2, {"inconclusive_safe": 1}),
+        ([case(one, UNCLEAR) for one in Outcome], 0.2, {"inconclusive_safe": 1}),
         ([CAUGHT, *(case(one, None, unreadable=True) for one in Outcome)], 0.2, {"read": 1, "lost_safe": 1}),
         ([case(one, None) for one in Outcome], 0.2, {"waiting": 3}),
         ([case(one, UNSAFE, disputed=True) for one in Outcome], 0.2, {"waiting": 3}),
@@ -129,24 +126,20 @@ BOUND = Binding(model="m", prompt_hash="p", rule="r", label_definition="d")
     ],
 )
 def test_a_guarantee_counts_unsafe_texts_that_had_an_equal_chance_to_be_read(cases, floor, counts):
-    plan = {"at_most": 0.1, "confidence": 0.9, "allowed_misses": 2, "binding": BOUND, "floor": floor}
+    plan = {"at_most": 0.1, "confidence": 0.9, "allowed_misses": 2}
     nothing = dict.fromkeys(("read", "missed", "waiting", "inconclusive_safe", "lost_safe"), 0)
-    assert guarantee_of(cases, **plan) == Guarantee(**nothing | counts | plan)
+    assert guarantee_of(cases, floor=floor, **plan) == Guarantee(**nothing | counts | plan)
 
 
-def test_a_guarantee_is_stale_when_anything_it_is_bound_to_changed():
+def test_what_a_guarantee_is_bound_to_differs_with_model_prompts_rule_and_form():
     nodes = [{"name": name, "rule": {"budget": 3}} for name in "ab"]
     made = {"sampler": {"sampler": "simulated", "lexicon": "9a1d"}, "pipeline": {"nodes": nodes}}
     bound, other = binding_of(made, 7), binding_of(made | {"pipeline": {"nodes": nodes[:1]}}, 7)
-    assert re.fullmatch("budget 3; pipeline [0-9a-f]{12}", bound.rule) and bound.rule != other.rule
-    assert bound == Binding(
-        model="sampler simulated", prompt_hash="9a1d", rule=bound.rule, label_definition="review form 7"
-    )
+    assert re.fullmatch("budget 3; pipeline [0-9a-f]{12}", bound["Rule"]) and bound["Rule"] != other["Rule"]
+    assert list(bound.items())[:2] == [("Model", "sampler simulated"), ("Prompts", "9a1d")]
+    assert bound["Label definition"] == "review form 7" and len(bound) == 4
     assert pipeline_version(made).startswith("none ") and pipeline_version(made) != pipeline_version({})
-    assert (binding_of({}, 7).model, binding_of({}, 7).prompt_hash) == ("none", "none")
-    assert not guarantee(59, 0, binding=bound).stale(bound) and guarantee(59, 0).stale(bound)
-    for changed in ("model", "prompt_hash", "rule", "label_definition"):
-        assert guarantee(59, 0, binding=bound).stale(replace(bound, **{changed: "another"}))
+    assert (binding_of({}, 7)["Model"], binding_of({}, 7)["Prompts"]) == ("none", "none")
 
 
 def test_the_reviews_required_are_the_exact_binomials():

@@ -212,7 +212,7 @@ def test_planted_labels_come_first_and_are_corrected_everywhere(open_page: Opene
         assert beyond <= {"s097"}, places  # a quotation: the agents mostly escalate it, and that takes neither side
         assert all(looks[places[identity]].suggested == right for identity, right in planted.items())
     wrong = [identity for identity, right in planted.items() if right == "safe"]
-    case_ids = {item.id: case_id for case_id, item in zip(batch.case_ids, batch.items, strict=True)}
+    case_ids = {item.id: case_id for case_id, item in zip(batch.case_ids, batch.book.items, strict=True)}
     fixed = [case_ids[identity] for identity in wrong]
     rate(db, *fixed, next(case_id for case_id in labeled(batch, Label.SAFE) if case_id not in fixed))
     ask, many = asked(db, batch.batch_id), len(wrong)

@@ -60,7 +60,7 @@ def audited(outcome: Outcome, label: Label | None, probability: float = 0.05, mi
 FINE, MISSED = audited(Outcome.SAFE, Label.SAFE), audited(Outcome.SAFE, Label.UNSAFE)
 HALF = audited(Outcome.SAFE, Label.SAFE, 0.5)
 CAUGHT = audited(Outcome.UNSAFE, Label.UNSAFE)
-UNCLEAR = {"blind_first": None, "inconclusive": True}
+UNCLEAR = {"blind_first": "insufficient_information"}
 
 
 def sample(*reviews: Review, **more: Any) -> AuditSample:
@@ -176,7 +176,7 @@ def test_a_bound_for_one_look_is_told_on_its_day_alone_and_called_exact_for_one_
 def test_bounds_for_reviewers_who_miss_some_and_for_the_last_90_days() -> None:
     """600 long ago without a miss, 100 of now with 3 first reviewed as unsafe, 2 taken back by second reviewers."""
     long_ago = replace(FINE, settled_at=AT - 91 * DAY, read_at=AT - 91 * DAY)
-    back = audited(Outcome.SAFE, Label.UNSAFE, by_several=True, settled=Label.SAFE)
+    back = audited(Outcome.SAFE, Label.UNSAFE, settled=Label.SAFE)
     double = [True] * 80 + [False] * 20  # 80 of 100: 2 · 0.8 / 1.8
     given = sample(*[long_ago] * 600, *[FINE] * 97, back, back, MISSED)
     found = verify(given, NO_MIX, PLAN, AT.date(), double)
