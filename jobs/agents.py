@@ -35,7 +35,7 @@ from storage.batches.pending import Pace
 from storage.database import Database
 
 if TYPE_CHECKING:
-    from screening.models.batches import MessageBatches
+    from screening.models.anthropic import MessageBatches
 
 log = logging.getLogger(__name__)
 
@@ -196,7 +196,7 @@ class Agents:
 
     def message_batches(self, configuration: Configuration) -> "MessageBatches":
         """The endpoint for this configuration. SamplerError where the settings name others, or cannot use it."""
-        from screening.models.batches import MessageBatches  # the vendor's library takes long to import
+        from screening.models.anthropic import MessageBatches  # the vendor's library takes long to import
 
         self.sampler(configuration, 0)
         prompts, usual = load_prompts(self._settings.prompts_directory), model_settings(self._settings)

@@ -28,7 +28,7 @@ from storage.database import Database, passing_fault
 from storage.settings_store import is_stopped
 
 if TYPE_CHECKING:
-    from screening.models.batches import MessageBatch, MessageBatches
+    from screening.models.anthropic import MessageBatch, MessageBatches
 
 POLL_S = 30.0
 DUTY = "overnight"

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-import anyio
 from aiolimiter import AsyncLimiter
 
 from screening.models.wire import AttemptFailed
@@ -31,32 +30,24 @@ class PriorityLock:
     @asynccontextmanager
     async def turn(self, rank: Rank) -> AsyncIterator[None]:
         """Held inside; passed on at the end, also to whoever came later with a lower rank."""
-        await self._wait(rank)
-        try:
-            yield
-        finally:
-            self._pass_on()
-
-    async def _wait(self, rank: Rank) -> None:
-        if not self._held:
-            self._held = True
-            return
         called: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._waiting, (rank, next(self._arrivals), called))
+        if not self._held:
+            self._call_next()
         try:
             await called
-        except asyncio.CancelledError:
-            if called.done() and not called.cancelled():
-                self._pass_on()  # called and cancelled in the same moment: the turn must not be lost
-            raise
+            yield
+        finally:
+            if called.done() and not called.cancelled():  # also where it was called and cancelled in the same moment
+                self._call_next()
 
-    def _pass_on(self) -> None:
-        while self._waiting:
+    def _call_next(self) -> None:
+        self._held = False
+        while self._waiting and not self._held:
             *_, called = heapq.heappop(self._waiting)
             if not called.done():
                 called.set_result(None)
-                return
-        self._held = False
+                self._held = True
 
 
 _BURST_SHARE = 50
@@ -103,7 +94,10 @@ class RateGate:
         pause_cap_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._slots = anyio.CapacityLimiter(concurrency)
+        self._allowed = concurrency
+        self.in_use = 0
+        """Attempts under way, or waiting for permission."""
+        self._freed = asyncio.Event()
         self._limiter = limiter
         self._pause_cap_s = pause_cap_s
         self._clock = clock
@@ -132,45 +126,43 @@ class RateGate:
     async def slot(self, *, retry: bool = False) -> AsyncIterator[None]:
         """Held while one attempt is under way. A pause that begins while waiting is waited for as well."""
         rank, let_through = _DRAW_BATCH.get()
-        place = await self._place(rank)
+        async with self._turns.turn(rank):
+            await self._take()
         try:
             if not retry:
                 let_through()
             yield
         finally:
-            self._slots.release_on_behalf_of(place)
+            self._release()
 
-    async def _place(self, rank: Rank) -> object:
-        """Taken when it is this attempt's turn and nothing holds it back any more; to be released."""
-        place = object()
-        async with self._turns.turn(rank):
-            try:
-                self._slots.acquire_on_behalf_of_nowait(place)  # one that is free, without giving way to others first
-            except anyio.WouldBlock:
-                await self._slots.acquire_on_behalf_of(place)
-            try:
+    async def _take(self) -> None:
+        """Returns when it is this attempt's turn and nothing holds it back any more; to be released."""
+        while not self.free:
+            self._freed.clear()
+            await self._freed.wait()
+        self.in_use += 1
+        try:
+            await self._pause_over()
+            if self._limiter is not None:
+                await self._limiter.acquire()
                 await self._pause_over()
-                if self._limiter is not None:
-                    await self._limiter.acquire()
-                    await self._pause_over()
-            except BaseException:
-                self._slots.release_on_behalf_of(place)
-                raise
-        return place
+        except BaseException:
+            self._release()
+            raise
 
-    @property
-    def in_use(self) -> int:
-        """Attempts under way, or waiting for permission."""
-        return self._slots.borrowed_tokens
+    def _release(self) -> None:
+        self.in_use -= 1
+        self._freed.set()
 
     @property
     def free(self) -> int:
         """Attempts that could begin now, if the rate allows."""
-        return max(0, int(self._slots.available_tokens))
+        return max(0, self._allowed - self.in_use)
 
     def resize(self, concurrency: int) -> None:
         """Allow so many attempts at a time from now on; those under way end. 0 holds all back."""
-        self._slots.total_tokens = concurrency
+        self._allowed = concurrency
+        self._freed.set()
 
     def pause(self, seconds: float) -> float:
         """Hold all attempts back for ``seconds``, at most the cap, from now on; returns the seconds taken."""
@@ -202,11 +194,6 @@ class AdaptiveLimit:
         self._limit = 1.0
         self._halvings = 0
         self._gate = RateGate(concurrency=1, limiter=None, pause_cap_s=0.0)
-
-    @property
-    def limit(self) -> int:
-        """Calls allowed at once now."""
-        return int(self._limit)
 
     @asynccontextmanager
     async def slot(self, timeout_s: float) -> AsyncIterator[float]:

@@ -22,12 +22,8 @@ from screening.labels import LABELS, Label
 from screening.pipeline.draws import Draw, DrawRequest, NodeAgent, ScreenedText
 
 ROLES = ("worker", "risk", "legal")
-_FILE = Path(__file__).with_name("lexicon.toml")
-
 Probabilities = tuple[float, float, float]
 """P(safe), P(unsafe), P(escalate): the order of `LABELS`."""
-
-
 Lists = dict[str, Annotated[tuple[str, ...], BeforeValidator(lambda one: one.split() if isinstance(one, str) else one)]]
 """Words or patterns by what they are there for; words may stand in one string."""
 
@@ -39,11 +35,6 @@ class Kind(BaseModel):
     worker: Probabilities
     risk: Probabilities
     legal: Probabilities
-
-    def of(self, role: str) -> Probabilities:
-        """The distribution of one of `ROLES`."""
-        found: Probabilities = getattr(self, role)
-        return found
 
 
 class Lexicon(BaseModel):
@@ -63,7 +54,7 @@ class Lexicon(BaseModel):
     @model_validator(mode="after")
     def _graver_evidence_is_never_read_as_milder(self) -> Self:
         for role in ROLES:
-            rows = [kind.of(role) for kind in self.kinds]
+            rows: list[Probabilities] = [getattr(kind, role) for kind in self.kinds]
             if any(abs(sum(row) - 1) > 1e-9 or min(row) < 0 for row in rows):
                 raise ValueError(f"{role}: not a probability distribution")
             if any(milder[0] < graver[0] or milder[1] > graver[1] for milder, graver in pairwise(rows)):
@@ -73,7 +64,7 @@ class Lexicon(BaseModel):
 
 def load_lexicon() -> Lexicon:
     """The lexicon, with the file's BLAKE2 hash as its version."""
-    content = _FILE.read_bytes()
+    content = Path(__file__).with_name("lexicon.toml").read_bytes()
     digest = hashlib.blake2b(content, digest_size=8).hexdigest()
     return Lexicon.model_validate(tomllib.loads(content.decode()) | {"digest": digest})
 
@@ -81,7 +72,8 @@ def load_lexicon() -> Lexicon:
 LONGEST_WORD = 40
 """Characters kept of one word, so that no pattern has to step over an endless one."""
 
-_TOKEN = re.compile(r"(?P<word>[^\W_]+(?:['’`\-][^\W_]+)*)|(?P<quote>[\"“”„«»])|(?P<stop>[.!?…;:\n\r]+)")
+_TOKEN = re.compile(r"(?P<word>[^\W_]+(?:['’`\-][^\W_]+)*)|(?P<quote>[\"“”„«»])")
+_SENTENCE_END = re.compile(r"[.!?…;:\n\r]+")
 _APOSTROPHES = str.maketrans("’`", "''")
 _INVISIBLE = frozenset({"Mn", "Me", "Mc", "Cf", "Co", "Cn", "Cs"})
 
@@ -125,30 +117,19 @@ def _plain(text: str) -> str:
 
 
 def _words(text: str, expand: Mapping[str, str]) -> Iterator[Word]:
-    for sentence, tokens in enumerate(_sentences(text)):
+    """A quotation must close within its sentence: then what stands in other sentences cannot turn a statement into a
+    quotation.
+    """
+    for sentence, part in enumerate(_SENTENCE_END.split(text)):
+        tokens = list(_TOKEN.finditer(part))
         paired = sum(token.lastgroup == "quote" for token in tokens) // 2 * 2
         quotes = 0
         for token in tokens:
             if token.lastgroup == "quote":
                 quotes += 1
-            else:
-                quoted = quotes % 2 == 1 and quotes < paired
-                for part in _parts(token.group(), expand):
-                    yield Word(text=part, sentence=sentence, quoted=quoted)
-
-
-def _sentences(text: str) -> Iterator[list[re.Match[str]]]:
-    """The word and quotation tokens of each sentence. A quotation must close within its sentence: then what
-    stands in other sentences cannot turn a statement into a quotation.
-    """
-    tokens: list[re.Match[str]] = []
-    for token in _TOKEN.finditer(text):
-        if token.lastgroup == "stop":
-            yield tokens
-            tokens = []
-        else:
-            tokens.append(token)
-    yield tokens
+                continue
+            for piece in _parts(token.group(), expand):
+                yield Word(text=piece, sentence=sentence, quoted=quotes % 2 == 1 and quotes < paired)
 
 
 def _parts(token: str, expand: Mapping[str, str]) -> Iterator[str]:
@@ -175,7 +156,9 @@ class EvidenceReader:
     def __init__(self, lexicon: Lexicon) -> None:
         self._lexicon = lexicon
         self._rank = {kind.name: rank for rank, kind in enumerate(lexicon.kinds)}
-        self._statements = {name: self._anywhere(found) for name, found in lexicon.statements.items()}
+        # Overlapping matches are found too, as group 1: no statement hides behind one that begins before it.
+        statements = {name: self._any_of(patterns) for name, patterns in lexicon.statements.items()}
+        self._statements = {name: re.compile(f"(?=({found.pattern}))") for name, found in statements.items()}
         self._supporting = self._any_of(lexicon.replies["supporting"] + lexicon.replies["refusing"])
         self._approving = self._any_of(lexicon.replies["approving"])
         self._idioms = self._any_of(lexicon.words["idioms"])
@@ -188,10 +171,6 @@ class EvidenceReader:
         for name, body in self._lexicon.macros.items():
             joined = joined.replace(f"<{name}> ", f"{body} ").replace(f"<{name}>", body)
         return re.compile(f"(?<= )(?:{joined})(?= )")
-
-    def _anywhere(self, patterns: Iterable[str]) -> re.Pattern[str]:
-        """Finds overlapping matches too, as group 1: no statement hides behind one that begins before it."""
-        return re.compile(f"(?=({self._any_of(patterns).pattern}))")
 
     def kind(self, screened: ScreenedText) -> str:
         """The gravest kind of evidence in the text and the reply together.
@@ -218,10 +197,9 @@ class EvidenceReader:
         reading = read(text, self._lexicon.expand)
         yield from self._find_statements(reading)
         words = set(self._idioms.sub("", reading.flat).split())
-        for kind in ("mention", "distress"):
-            if not words.isdisjoint(self._lexicon.words[kind]):
-                yield kind
-        if _in_another_script(reading) or sum(word.text.isalpha() for word in reading.words) < _FEWEST_WORDS:
+        yield from (kind for kind in ("mention", "distress") if not words.isdisjoint(self._lexicon.words[kind]))
+        foreign = any(char.isalpha() and "LATIN" not in unicodedata.name(char, "") for char in set(reading.flat))
+        if foreign or sum(word.text.isalpha() for word in reading.words) < _FEWEST_WORDS:
             yield "unreadable"
 
     def _find_statements(self, reading: Reading) -> Iterator[str]:
@@ -233,9 +211,8 @@ class EvidenceReader:
         """What is left of a statement of intent (or an urging) once its own sentence is read to where it ends."""
         first, last = reading.index_at(match.start(1)), reading.index_at(match.end(1) - 1)
         sentence = reading.words[first].sentence
-        before = [
-            word.text for word in reading.words[max(0, first - _CONTEXT_WORDS) : first] if word.sentence == sentence
-        ]
+        near = reading.words[max(0, first - _CONTEXT_WORDS) : first]
+        before = [word.text for word in near if word.sentence == sentence]
         left, context = f" {' '.join(before)} ", self._lexicon.context
         if name == "harm":
             taken_down = not {*context["negation"], *context["condition"]}.isdisjoint(before[-5:])
@@ -256,14 +233,6 @@ class EvidenceReader:
         return any(word.text in self._lexicon.context["fiction"] for word in near if word.sentence == sentence)
 
 
-def _in_another_script(reading: Reading) -> bool:
-    """Whether any letter is not Latin."""
-    return any(char.isalpha() and "LATIN" not in unicodedata.name(char, "") for char in set(reading.flat))
-
-
-# --- draws
-
-
 _TEXTS_KEPT = 64
 OTHER_ROLE = "risk"
 """What a node plays whose name says nothing: a careful second reader."""
@@ -273,8 +242,7 @@ _DRAWS = {label: Draw(label=label) for label in LABELS}
 @cache
 def _usual() -> tuple[Lexicon, EvidenceReader]:
     """The lexicon of the file, read once, and what reads texts by it, which keeps nothing of them."""
-    lexicon = load_lexicon()
-    return lexicon, EvidenceReader(lexicon)
+    return (lexicon := load_lexicon()), EvidenceReader(lexicon)
 
 
 class SimulatedSampler:
@@ -308,13 +276,12 @@ class SimulatedSampler:
         Pure. Added text never lowers P(unsafe) or raises P(safe), unless it puts a statement into a quotation,
         a report or a negation of the same sentence; then the text is still not safe.
         """
-        kind: Kind = self._kinds[self._kind_of(text)]
-        return dict(zip(LABELS, kind.of(role_of(node)), strict=True))
+        return dict(zip(LABELS, getattr(self._kinds[self._kind_of(text)], role_of(node)), strict=True))
 
     async def draw(self, request: DrawRequest) -> list[Draw]:
         """Exactly ``request.count`` draws, numbers ``first`` to ``first + count - 1``.
 
-        Raises ValueError for a negative number.
+        ValueError for a negative number.
         """
         if request.first < 0 or request.count < 0:
             raise ValueError("first and count must not be negative")
@@ -357,13 +324,11 @@ def role_of(node: str, agent: NodeAgent | None = None) -> str:
 
 def _stream(seed: int, request: DrawRequest) -> bytes:
     """A key for the draws of one (seed, node, text, reply, variant); lengths keep the parts apart."""
-    reply = request.text.reply
-    parts = [str(seed), request.node, request.variant, request.text.text]
-    key = hashlib.blake2b(digest_size=32, person=b"no reply" if reply is None else b"reply")
-    for part in [*parts, reply or ""]:
+    text = request.text
+    key = hashlib.blake2b(digest_size=32, person=b"no reply" if text.reply is None else b"reply")
+    for part in (str(seed), request.node, request.variant, text.text, text.reply or ""):
         encoded = part.encode("utf-8", "surrogatepass")
-        key.update(len(encoded).to_bytes(8, "big"))
-        key.update(encoded)
+        key.update(len(encoded).to_bytes(8, "big") + encoded)
     return key.digest()
 
 
@@ -386,9 +351,6 @@ def _label_at(distribution: Mapping[Label, float], uniform: float) -> Label:
     return Label.ESCALATE
 
 
-Distribution = Mapping[Label, float]
-
-
 class KnownSampler(SimulatedSampler):
     """Draws each text's label from the distribution it was given, at every node alike.
 
@@ -396,7 +358,7 @@ class KnownSampler(SimulatedSampler):
     add up to 1; KeyError when a text without a distribution is asked about.
     """
 
-    def __init__(self, seed: int, distributions: Mapping[ScreenedText, Distribution]) -> None:
+    def __init__(self, seed: int, distributions: Mapping[ScreenedText, Mapping[Label, float]]) -> None:
         super().__init__(seed)
         for distribution in distributions.values():
             if min(distribution.values()) < 0 or abs(sum(distribution.values()) - 1) > 1e-6:
@@ -408,5 +370,5 @@ class KnownSampler(SimulatedSampler):
     def describe(self) -> dict[str, str | int]:
         return {"sampler": "known distributions", "seed": self._seed}
 
-    def shares(self, node: str, text: ScreenedText) -> Distribution:
+    def shares(self, node: str, text: ScreenedText) -> Mapping[Label, float]:
         return self._given[text]

@@ -21,7 +21,9 @@ from collections import OrderedDict
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple, NoReturn
+from typing import Annotated, Any, NamedTuple, NoReturn
+
+from pydantic import BaseModel, Field
 
 from screening.labels import LABELS, Label
 from screening.models.settings import ModelSettings
@@ -113,8 +115,6 @@ def _no_constant(name: str) -> NoReturn:
 
 
 _STRICT = json.JSONDecoder(object_pairs_hook=unique_keys, parse_constant=_no_constant)
-
-
 _IDS_KEPT = 10_000
 _CHAT_STOPS = {"stop": "end_turn", "length": "max_tokens", "content_filter": "refusal"}
 _CHAT_NOISE = frozenset({"role", "content"})
@@ -221,9 +221,8 @@ def completion_choice(reply: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _read(text: str | None, something: bool, stop_reason: str, usage: Usage, expected: Expected) -> Draw:
     draw = read_answer(text, stop_reason, usage, expected.words)
-    if text is None and something and draw.answer is Answer.EMPTY:
-        return unusable(Answer.MISSHAPEN, usage=usage)
-    return draw
+    misshapen = text is None and something and draw.answer is Answer.EMPTY
+    return unusable(Answer.MISSHAPEN, usage=usage) if misshapen else draw
 
 
 def _only_text(content: list[Any]) -> str | None:
@@ -235,18 +234,19 @@ def _only_text(content: list[Any]) -> str | None:
 
 
 def message_usage(counted: object) -> Usage:
-    """Tokens of a Messages reply; what the service left out counts as 0, and input is the total with cache."""
-    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-    fresh, written, read, output = (_count(counted, name) for name in names)
+    """Tokens of a Messages reply; input is the total with cache."""
+    written, read = _count(counted, "cache_creation_input_tokens"), _count(counted, "cache_read_input_tokens")
     return Usage(
-        input_tokens=fresh + written + read, output_tokens=output, cache_read_tokens=read, cache_write_tokens=written
+        input_tokens=_count(counted, "input_tokens") + written + read,
+        output_tokens=_count(counted, "output_tokens"),
+        cache_read_tokens=read,
+        cache_write_tokens=written,
     )
 
 
 def completion_usage(counted: object) -> Usage:
-    """Tokens of a chat completion; what the server left out counts as 0.
-
-    Tokens read from a cache are part of the prompt's in most servers; where there are more of them, they are not.
+    """Tokens of a chat completion: those read from a cache are part of the prompt's in most servers; where there are
+    more of them, they are not.
     """
     prompt = _count(counted, "prompt_tokens")
     cached = _count(counted.get("prompt_tokens_details") if isinstance(counted, Mapping) else None, "cached_tokens")
@@ -258,6 +258,7 @@ def completion_usage(counted: object) -> Usage:
 
 
 def _count(counted: object, name: str) -> int:
+    """0 for what was left out."""
     value = counted.get(name) if isinstance(counted, Mapping) else None
     return value if isinstance(value, int) and value > 0 else 0
 
@@ -319,21 +320,24 @@ def told_distribution(
     return LabelDistribution(labels={**found.labels, label: 0.0}, unknown=unknown)
 
 
+class _Token(BaseModel):
+    token: str
+    logprob: Annotated[float, Field(strict=True, le=1e-6)]
+
+
+class _Place(BaseModel):
+    token: str
+    top_logprobs: list[_Token]
+
+
 def _positions(reply: Mapping[str, Any]) -> tuple[str, list[Token]] | None:
     """The first token that was answered, and the most probable ones in its place; None where they are not told."""
     try:
-        place = (completion_choice(reply) or {})["logprobs"]["content"][0]
-        tokens = [(one["token"], one["logprob"]) for one in place["top_logprobs"]]
-        first = place["token"]
-    except (KeyError, IndexError, TypeError):
+        place = _Place.model_validate((completion_choice(reply) or {})["logprobs"]["content"][0])
+    except (KeyError, IndexError, TypeError, ValueError):
         return None
-    numbers = [logprob for _, logprob in tokens if isinstance(logprob, int | float) and not isinstance(logprob, bool)]
-    if not all(isinstance(token, str) for token in (first, *(token for token, _ in tokens))):
-        return None
-    if len(numbers) < len(tokens) or any(map(math.isnan, numbers)):
-        return None
-    told = sum(math.exp(min(logprob, 0.0)) for _, logprob in tokens)
-    return (first, tokens) if told <= 1 + 1e-3 and all(logprob <= 1e-6 for _, logprob in tokens) else None
+    tokens = [(one.token, one.logprob) for one in place.top_logprobs]
+    return (place.token, tokens) if sum(math.exp(min(logprob, 0.0)) for _, logprob in tokens) <= 1 + 1e-3 else None
 
 
 CODE_WORDS = (
@@ -430,8 +434,7 @@ def _turns(thread: ScreenedThread) -> dict[str, object]:
         {"role": turn.role, "text": _whole(turn.text), **({"judged": True} if turn.judged else {})}
         for turn in thread.turns
     ]
-    left_out = {"earlier_turns_left_out": thread.left_out} if thread.left_out else {}
-    return {**left_out, "conversation": turns}
+    return {**({"earlier_turns_left_out": thread.left_out} if thread.left_out else {}), "conversation": turns}
 
 
 def _whole(text: str) -> str:

@@ -42,10 +42,8 @@ class _Data(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-RULES: dict[str, type[StoppingRule]] = {
-    str(rule.model_fields["kind"].default): rule
-    for rule in (CertifiedMixture, PairwiseMixture, SuccessiveElimination, MajorityVote)
-}
+_RULES = (CertifiedMixture, PairwiseMixture, SuccessiveElimination, MajorityVote)
+RULES: dict[str, type[StoppingRule]] = {str(rule.model_fields["kind"].default): rule for rule in _RULES}
 """The rules that a node may have, by the kind that a file gives them."""
 
 
@@ -130,9 +128,8 @@ class PipelineConfig(_Data):
                 if target in order[: position + 1]:
                     raise ValueError(f"node {node.name}: {label} leads back to {target!r}: a case could go in circles")
                 if target not in OUTCOMES and target not in order:
-                    raise ValueError(
-                        f"node {node.name}: {label} leads to {target!r}, which is neither an outcome nor a node"
-                    )
+                    unknown = f"{label} leads to {target!r}, which is neither an outcome nor a node"
+                    raise ValueError(f"node {node.name}: {unknown}")
         return self
 
     @model_validator(mode="after")
@@ -154,10 +151,7 @@ class PipelineConfig(_Data):
 
     def node(self, name: str) -> NodeConfig:
         """The node of that name. KeyError when there is none."""
-        for node in self.nodes:
-            if node.name == name:
-                return node
-        raise KeyError(name)
+        return {node.name: node for node in self.nodes}[name]
 
     @property
     def version(self) -> str:
@@ -202,18 +196,13 @@ _ROLES = (
 def chain(name: str, rule: StoppingRule, on_abstain: Literal["human_review", "next"]) -> PipelineConfig:
     """The paper's DAG: Worker → Risk → Legal, ``escalate`` leads on, the last one leads to a human."""
     following = [role[0] for role in _ROLES[1:]] + [Outcome.HUMAN_REVIEW.value]
-    nodes = tuple(
-        NodeConfig(
-            name=role,
-            title=title,
-            question=question,
-            rule=rule,
-            on_abstain=on_abstain,
-            routes={Label.SAFE: "safe", Label.UNSAFE: "unsafe", Label.ESCALATE: target},
+    nodes = []
+    for (role, title, question), target in zip(_ROLES, following, strict=True):
+        routes = {Label.SAFE: "safe", Label.UNSAFE: "unsafe", Label.ESCALATE: target}
+        nodes.append(
+            NodeConfig(name=role, title=title, question=question, rule=rule, on_abstain=on_abstain, routes=routes)
         )
-        for (role, title, question), target in zip(_ROLES, following, strict=True)
-    )
-    return PipelineConfig(name=name, nodes=nodes)
+    return PipelineConfig(name=name, nodes=tuple(nodes))
 
 
 Preset = Literal["certified", "recommended", "paper"]
@@ -237,9 +226,7 @@ def preset(name: Preset, *, delta: float | None = None, budget: int = 100) -> Pi
 
 
 def pooled_rule(delta: float | None, budget: int) -> CertifiedMixture | PairwiseMixture:
-    """Pooled draws at error ``delta`` (None: the default contract): certified where a certificate covers the budget,
-    else Ville's levels.
-    """
+    """Certified where a certificate covers the budget, else Ville's levels; ``delta`` None is the default contract."""
     contract = DEFAULT_CONTRACT if delta is None else Contract(any_wrong=delta)
     if certified := CertifiedMixture.for_contract(contract, budget):
         return certified

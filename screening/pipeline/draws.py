@@ -8,6 +8,7 @@ holds: the label is the mode of what the server says, provided that the part it 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from itertools import count, takewhile
 from typing import TYPE_CHECKING, Literal
 from typing import Protocol as Port
@@ -76,15 +77,9 @@ class Draw:
         return _LABEL_CODES[self.label] if self.answer is Answer.LABEL else _ANSWER_CODES[self.answer]
 
 
-_LABEL_CODES = {Label.SAFE: "S", Label.UNSAFE: "U", Label.ESCALATE: "E"}
-_ANSWER_CODES = {
-    Answer.UNPARSABLE: "?",
-    Answer.REFUSAL: "!",
-    Answer.EMPTY: "_",
-    Answer.CUT: "~",
-    Answer.MISSHAPEN: "#",
-    Answer.OTHER_MODEL: "@",
-}
+_LABEL_CODES = dict(zip(LABELS, "SUE", strict=True))
+_ANSWER_CODES = dict(zip((answer for answer in Answer if answer is not Answer.LABEL), "?!_~#@", strict=True))
+"""In the order in which they are defined."""
 _DRAWS_BY_CODE = {code: Draw(label=label) for label, code in _LABEL_CODES.items()} | {
     code: Draw(label=Label.ESCALATE, answer=answer) for answer, code in _ANSWER_CODES.items()
 }
@@ -96,7 +91,7 @@ def unusable(answer: Answer, raw: str = "", usage: Usage | None = None) -> Draw:
 
 
 def encode_draws(draws: Iterable[Draw]) -> str:
-    """The draws in request order as one character each, the form they are stored in.
+    """As one character each, the form they are stored in.
 
     >>> encode_draws([Draw(label=Label.SAFE), unusable(Answer.REFUSAL)])
     'S!'
@@ -138,12 +133,12 @@ class ScreenedThread:
 
 def screened_thread(thread: "Thread", model_text: str) -> ScreenedThread:
     """The turns that the model is shown, taken out of the normalised text that holds them all."""
-    turns = (
-        ScreenedTurn(role=turn.role.value, text=model_text[turn.shown[0] : turn.shown[1]], judged=turn.judged)
+    turns = tuple(
+        ScreenedTurn(role=turn.role.value, text=model_text[slice(*turn.shown)], judged=turn.judged)
         for turn in thread.turns
         if turn.shown is not None
     )
-    return ScreenedThread(turns=tuple(turns), question=thread.question.value, left_out=thread.left_out)
+    return ScreenedThread(turns=turns, question=thread.question.value, left_out=thread.left_out)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,8 +198,7 @@ class Bill:
         >>> encode_draws(bill.in_order())
         'S'
         """
-        known = takewhile(self.answers.__contains__, count())
-        return [self.answers[place] for place in known]
+        return [self.answers[place] for place in takewhile(self.answers.__contains__, count())]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,8 +240,6 @@ class SamplerError(Exception):
 
 
 class DrawSource(Port):
-    """What the engine needs of a source of draws: any sampler, or a wrapper of one."""
-
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         """``request.count`` draws in request order, or the first of them that are ``enough``. Raises SamplerError when
         it cannot.
@@ -316,7 +308,6 @@ def read_answer(
 
 MARK = "="
 """The first character of a distribution's code, which is stored in place of the codes of draws."""
-_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,8 +328,11 @@ class LabelDistribution:
 
     def mode(self) -> Label | None:
         """The label that stays most probable wherever the unknown part belongs; None where none does."""
-        leader = max(LABELS, key=lambda label: self.labels[label])
-        return leader if self.gap > self.unknown else None
+        return self._leader if self.gap > self.unknown else None
+
+    @property
+    def _leader(self) -> Label:
+        return max(LABELS, key=self.labels.__getitem__)
 
     def verdict(self) -> Verdict | None:
         """What one call has settled; None where too much is unknown, so that the node must be sampled.
@@ -356,19 +350,9 @@ class LabelDistribution:
 
     def comparisons(self) -> tuple[Comparison, ...]:
         """The most probable label's lead over each other; its line is the unknown part, which could go to the other."""
-        leader = max(LABELS, key=lambda label: self.labels[label])
-        leads = {rival: self.labels[leader] - self.labels[rival] for rival in LABELS if rival is not leader}
-        return tuple(
-            Comparison(
-                rival=rival,
-                leader=leader,
-                scale="probability",
-                value=lead,
-                needed=self.unknown,
-                excluded=lead > self.unknown,
-            )
-            for rival, lead in leads.items()
-        )
+        leads = {rival: self.labels[self._leader] - self.labels[rival] for rival in LABELS if rival is not self._leader}
+        made = partial(Comparison, leader=self._leader, scale="probability", needed=self.unknown)
+        return tuple(made(rival=rival, value=lead, excluded=lead > self.unknown) for rival, lead in leads.items())
 
     @property
     def code(self) -> str:
@@ -378,7 +362,7 @@ class LabelDistribution:
         '=0.7|0.2|0.1|0|1'
         """
         shares = (*(self.labels[label] for label in LABELS), self.unknown, self.most_unknown)
-        return MARK + "|".join(f"{share:.{_DIGITS}g}" for share in shares)
+        return MARK + "|".join(f"{share:.6g}" for share in shares)
 
 
 def read_distribution(code: str) -> LabelDistribution | None:

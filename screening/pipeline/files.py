@@ -20,8 +20,6 @@ from screening.pipeline.draws import NodeAgent
 
 PIPELINES = Path(__file__).parents[2] / "pipelines"
 MOST_CHARACTERS = 1_000_000
-BYTE_ORDER_MARK = "\ufeff"
-"""The byte order mark that some editors write at the start of every file."""
 
 
 class PipelineRefused(ValueError):
@@ -38,7 +36,7 @@ def read_pipeline(text: str) -> PipelineConfig:
     if len(text) > MOST_CHARACTERS:
         raise PipelineRefused(f"the file has {len(text):,} characters; a pipeline has at most {MOST_CHARACTERS:,}")
     try:
-        given = tomllib.loads(text.removeprefix(BYTE_ORDER_MARK))
+        given = tomllib.loads(text.removeprefix("\ufeff"))  # the mark that some editors write at the start
     except tomllib.TOMLDecodeError as problem:
         raise PipelineRefused(f"not TOML: {problem}") from None
     return check(given)
@@ -58,9 +56,7 @@ def check(given: Mapping[str, Any]) -> PipelineConfig:
 
 
 def write_pipeline(pipeline: PipelineConfig) -> str:
-    """The TOML text of a pipeline, headed by the bound for its whole way and by the contracts that it rests on;
-    `read_pipeline` gives the same back.
-    """
+    """As TOML, headed by the bound for its whole way and the contracts; `read_pipeline` gives the same back."""
     values, bound = pipeline.model_dump(mode="json"), chain_bound(pipeline)
     said = "no bound: an agent has none" if bound is None else f"at most {bound:g}"
     head = f"# Naming, anywhere on the longest way, a label that is not the agent's mode: {said}.\n"
@@ -81,7 +77,6 @@ def shipped_pipelines() -> Mapping[str, PipelineConfig]:
 
 
 def _sentence(values: Mapping[str, Any], problem: ValidationError) -> str:
-    """The first thing that is wrong, with its place."""
     first = problem.errors(include_url=False, include_input=False)[0]
     words = str(first["msg"]).removeprefix("Value error, ")
     if first["type"] == "too_long" and first["loc"] == ("nodes",):
@@ -124,7 +119,7 @@ class PromptSet:
 
     @property
     def version(self) -> str:
-        """SHA-256 over all names and contents, as 64 hex digits: any edit to any file is another version."""
+        """SHA-256 over all names and contents, as 64 hex digits."""
         digest = hashlib.sha256()
         for name, content in sorted(self.files.items()):
             digest.update(f"{name}\0{len(content.encode())}\0{content}".encode())
@@ -162,16 +157,10 @@ def load_prompts(directory: Path | None = None) -> PromptSet:
     >>> load_prompts().nodes
     ('legal', 'risk', 'worker')
     """
-    files = _read(PROMPTS)
-    if directory is not None:
-        if not directory.is_dir():
-            raise PromptError(f"the prompt directory {directory.name!r} does not exist")
-        files |= _read(directory)
-    return PromptSet(files)
-
-
-def _read(directory: Path) -> dict[str, str]:
-    return {path.stem: _content(path) for path in sorted(directory.glob("*.md"))}
+    if directory is not None and not directory.is_dir():
+        raise PromptError(f"the prompt directory {directory.name!r} does not exist")
+    folders = [PROMPTS] if directory is None else [PROMPTS, directory]
+    return PromptSet({path.stem: _content(path) for folder in folders for path in sorted(folder.glob("*.md"))})
 
 
 def _content(path: Path) -> str:
@@ -185,7 +174,7 @@ def _content(path: Path) -> str:
 
 
 def estimated_tokens(text: str) -> int:
-    """A cautious estimate (4.5 characters a token) of what English prose costs; no tokeniser is consulted.
+    """A cautious estimate of what English prose costs; no tokeniser is consulted.
 
     >>> estimated_tokens("x" * 450)
     100

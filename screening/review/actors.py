@@ -7,8 +7,6 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """What a person is at this site; one person may be several."""
-
     REVIEWER = "reviewer"
     SENIOR = "senior"
     RESEARCHER = "researcher"
@@ -37,7 +35,6 @@ class Acting:
 
     @property
     def id(self) -> str:
-        """The account's id."""
         return self.actor.id
 
 

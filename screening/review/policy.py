@@ -13,8 +13,6 @@ from screening.review.actors import Actor, Role
 
 
 class Action(StrEnum):
-    """What can be asked of the services."""
-
     SCREEN_TEXT = "screen_text"
     CREATE_BATCH = "create_batch"
     CONTROL_BATCH = "control_batch"  # pause, resume, cancel, retry; owner: who created the batch
@@ -121,6 +119,5 @@ def is_allowed(actor: Actor, action: Action, owner: str | None = None) -> bool:
 
 
 def require(actor: Actor, action: Action, owner: str | None = None) -> None:
-    """Returns when the policy grants it, raises `Forbidden` otherwise."""
     if not is_allowed(actor, action, owner):
         raise Forbidden(actor, action)

@@ -14,26 +14,18 @@ from screening.review.triage import Priority
 
 FORM_VERSION: Final = 3
 """Version of the fields, their values and the reason codes; stored with each review."""
-
-
 LONGEST_NOTE: Final = 4_000
-"""Characters of the note."""
-
 MOST_MARKS: Final = 20
 """Marks of a review, in text and reply together."""
 
 
 class ReviewLabel(StrEnum):
-    """What a reviewer says about a text."""
-
     SAFE = "safe"
     UNSAFE = "unsafe"
     INSUFFICIENT_INFORMATION = "insufficient_information"
 
 
 class Subject(StrEnum):
-    """Whom the text is about."""
-
     SELF = "self"
     SOMEONE_ELSE = "someone_else"
     QUOTATION_OR_FICTION = "quotation_or_fiction"
@@ -42,8 +34,6 @@ class Subject(StrEnum):
 
 
 class Intent(StrEnum):
-    """Whether the writer means to act."""
-
     NOT_STATED = "not_stated"
     DENIED = "denied"
     UNCERTAIN = "uncertain"
@@ -51,8 +41,6 @@ class Intent(StrEnum):
 
 
 class Plan(StrEnum):
-    """Whether there is a plan."""
-
     NOT_STATED = "not_stated"
     DENIED = "denied"
     VAGUE = "vague"
@@ -69,8 +57,6 @@ class Means(StrEnum):
 
 
 class Behaviour(StrEnum):
-    """What was done."""
-
     NOT_STATED = "not_stated"
     DENIED = "denied"
     SELF_HARM = "self_harm"
@@ -81,8 +67,6 @@ class Behaviour(StrEnum):
 
 
 class Timeframe(StrEnum):
-    """When it applies."""
-
     NOT_STATED = "not_stated"
     PAST = "past"
     RECENT = "recent"
@@ -122,8 +106,6 @@ class ReasonCode(StrEnum):
 
 
 class Disposition(StrEnum):
-    """What should happen next, by the site's own procedure."""
-
     UNDECIDED = "undecided"
     CONTACT_NOW = "contact_now"
     CARE_TEAM = "care_team"
@@ -131,10 +113,6 @@ class Disposition(StrEnum):
     MONITOR = "monitor"
     IN_CARE = "in_care"
     NONE = "none"
-
-
-IdeationLevel = Literal[0, 1, 2, 3, 4, 5]
-Certainty = Annotated[int, Field(ge=1, le=5)]
 
 
 class TextMark(BaseModel):
@@ -162,9 +140,9 @@ class ReviewForm(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     label: ReviewLabel
-    certainty: Certainty
+    certainty: Annotated[int, Field(ge=1, le=5)]
     subject: Subject | None = None
-    ideation: IdeationLevel | None = None
+    ideation: Literal[0, 1, 2, 3, 4, 5] | None = None
     intent: Intent = Intent.NOT_STATED
     plan: Plan = Plan.NOT_STATED
     means: Means = Means.NOT_STATED
@@ -201,11 +179,12 @@ def contradictions(form: ReviewForm) -> tuple[str, ...]:
     ('A full plan is recorded with ideation below level 3.',)
     """
     level, safe, own = form.ideation, form.label is ReviewLabel.SAFE, form.subject in (Subject.SELF, None)
+    at_most = 5 if level is None else level
     grave = (level or 0) >= 3 or form.plan is Plan.FULL or form.intent is Intent.STATED
     nothing = level == 0 and form.behaviour in (Behaviour.NOT_STATED, Behaviour.DENIED)
     found = {
-        "A full plan is recorded with ideation below level 3.": form.plan is Plan.FULL and _below(level, 3),
-        "Intent is stated with ideation below level 4.": form.intent is Intent.STATED and _below(level, 4),
+        "A full plan is recorded with ideation below level 3.": form.plan is Plan.FULL and at_most < 3,
+        "Intent is stated with ideation below level 4.": form.intent is Intent.STATED and at_most < 4,
         "Intent is denied with ideation at level 4 or 5.": form.intent is Intent.DENIED and (level or 0) >= 4,
         "Plan is denied with ideation at level 5.": form.plan is Plan.DENIED and level == 5,
         "The timeframe is imminent and ideation is denied.": form.timeframe is Timeframe.IMMINENT and level == 0,
@@ -220,7 +199,3 @@ def contradictions(form: ReviewForm) -> tuple[str, ...]:
         ),
     }
     return tuple(words for words, holds in found.items() if holds)
-
-
-def _below(level: int | None, least: int) -> bool:
-    return level is not None and level < least

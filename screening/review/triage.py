@@ -91,7 +91,7 @@ class Why(StrEnum):
     NOT_SCREENED = "not_screened"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Placement:
     """Where in the inbox a case goes, and why there."""
 
@@ -99,17 +99,18 @@ class Placement:
     why: Why
 
 
-_NOT_SCREENABLE = frozenset(
-    {
-        Reason.HIDDEN_CHARACTERS,
-        Reason.OBFUSCATED,
-        Reason.NO_WORDS,
-        Reason.UNSUPPORTED_LANGUAGE,
-        Reason.TOO_LONG,
-        Reason.UNREADABLE,
-        Reason.ROW_REJECTED,
-    }
-)
+_BY_REASON: Mapping[Reason, Placement] = {
+    Reason.SUSPECTED_INJECTION: Placement(Priority.P1, Why.ADDRESSES_MODEL),
+    Reason.UNSUPPORTED_LANGUAGE: Placement(Priority.P1, Why.NOT_SCREENABLE),  # neither a clinician nor a model read it
+    Reason.HIDDEN_CHARACTERS: Placement(Priority.P2, Why.NOT_SCREENABLE),
+    Reason.OBFUSCATED: Placement(Priority.P2, Why.NOT_SCREENABLE),
+    Reason.NO_WORDS: Placement(Priority.P2, Why.NOT_SCREENABLE),
+    Reason.TOO_LONG: Placement(Priority.P2, Why.NOT_SCREENABLE),
+    Reason.UNREADABLE: Placement(Priority.P2, Why.NOT_SCREENABLE),
+    Reason.ROW_REJECTED: Placement(Priority.P2, Why.NOT_SCREENABLE),
+    Reason.REPEATED_FAILURE: Placement(Priority.P2, Why.FAILED),
+    Reason.STOPPED: Placement(Priority.P2, Why.FAILED),
+}
 _ABSTAINED = frozenset({Reason.EXHAUSTED, Reason.FUTILITY, Reason.TOO_CLOSE})
 
 
@@ -126,7 +127,7 @@ def floor(flags: Collection[str]) -> Priority:
 
 def _at_least(least: Priority, place: Placement) -> Placement:
     """The place, or the ordinary one of the floor where that is more urgent."""
-    return place if place.priority <= least else Placement(priority=least, why=ordinary_why(least))
+    return place if place.priority <= least else Placement(least, ordinary_why(least))
 
 
 def priority_for(screening: Screening, flags: Collection[str]) -> Placement:
@@ -140,26 +141,14 @@ def priority_for(screening: Screening, flags: Collection[str]) -> Placement:
 
 def _by_answers(screening: Screening) -> Placement:
     if any(run.share(Label.UNSAFE) > 0.5 for run in screening.runs if run.node != screening.runs[0].node):
-        return Placement(priority=Priority.P0, why=Why.LIKELY_URGENT)
+        return Placement(Priority.P0, Why.LIKELY_URGENT)
     if any(_unsafe_leads(run) for run in screening.runs):
-        return Placement(priority=Priority.P1, why=Why.PERSON_NEEDED)
-    return _by_reason(screening)
-
-
-def _by_reason(screening: Screening) -> Placement:
-    if screening.reason is Reason.SUSPECTED_INJECTION:
-        return Placement(priority=Priority.P1, why=Why.ADDRESSES_MODEL)
-    if screening.reason is Reason.UNSUPPORTED_LANGUAGE:
-        return Placement(priority=Priority.P1, why=Why.NOT_SCREENABLE)  # neither a clinician nor a model has read it
-    if screening.reason in _NOT_SCREENABLE:
-        return Placement(priority=Priority.P2, why=Why.NOT_SCREENABLE)
+        return Placement(Priority.P1, Why.PERSON_NEEDED)
     if screening.reason in _ABSTAINED:
         some_unsafe = any(run.share(Label.UNSAFE) > 0 for run in screening.runs)
-        return Placement(priority=Priority.P2 if some_unsafe else Priority.P3, why=Why.UNSETTLED)
-    if screening.reason in (Reason.REPEATED_FAILURE, Reason.STOPPED):
-        return Placement(priority=Priority.P2, why=Why.FAILED)
-    # escalated, second look disagreed, and whatever reason may be added later
-    return Placement(priority=Priority.P1, why=Why.PERSON_NEEDED)
+        return Placement(Priority.P2 if some_unsafe else Priority.P3, Why.UNSETTLED)
+    # else escalated, second look disagreed, and whatever reason may be added later
+    return _BY_REASON.get(screening.reason, Placement(Priority.P1, Why.PERSON_NEEDED))
 
 
 def audit_placement(case_id: str, urgent_share: float, flags: Collection[str]) -> Placement:
@@ -174,7 +163,7 @@ def audit_placement(case_id: str, urgent_share: float, flags: Collection[str]) -
         drawn = Priority.P1
     else:
         drawn = Priority.P2 if digest[0] % 2 else Priority.P3
-    return _at_least(floor(flags), Placement(priority=drawn, why=ordinary_why(drawn)))
+    return _at_least(floor(flags), Placement(drawn, ordinary_why(drawn)))
 
 
 def second_review_coin(case_id: str) -> float:
@@ -201,7 +190,7 @@ def unscreened_placement(flags: Collection[str]) -> Placement:
     >>> [unscreened_placement(flags).priority.name for flags in (["stated_imminent"], ["stated_risk"], [])]
     ['P0', 'P1', 'P2']
     """
-    return Placement(priority=min(floor(flags), Priority.P2), why=Why.NOT_SCREENED)
+    return Placement(min(floor(flags), Priority.P2), Why.NOT_SCREENED)
 
 
 def ordinary_why(priority: Priority) -> Why:

@@ -16,7 +16,6 @@ from screening.text.flags import REFUSES_SCREENING, Flag
 from screening.text.received import ReceivedText, escape, text_sha256
 
 MOST_TURNS = 1_000
-"""Most turns of one conversation; a longer one is refused."""
 CONTEXT_TOKENS = 6_000
 """Tokens of turns that are not judged themselves, as far as nothing else is chosen; the oldest are left out first."""
 CHARACTERS_PER_TOKEN = 4.5
@@ -28,8 +27,6 @@ _OF_THE_JUDGED = frozenset({Flag.EMPTY, Flag.NO_WORDS})
 
 
 class Role(StrEnum):
-    """Who speaks."""
-
     USER = "user"
     ASSISTANT = "assistant"
     SYSTEM = "system"
@@ -41,8 +38,6 @@ SENT = frozenset({Role.USER, Role.ASSISTANT})
 
 
 class Judged(StrEnum):
-    """Which turns of a conversation are judged."""
-
     LAST_USER = "last_user"
     EACH_USER = "each_user"
     WHOLE = "whole"
@@ -84,8 +79,6 @@ class PlacedTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thread:
-    """The turns of a stored conversation, and what is asked."""
-
     question: Question
     turns: tuple[PlacedTurn, ...]
 
@@ -95,7 +88,6 @@ class Thread:
         return sum(turn.shown is None and turn.role in SENT and turn.end > turn.start for turn in self.turns)
 
     def as_json(self) -> dict[str, Any]:
-        """The form in which it is stored."""
         return asdict(self)
 
 

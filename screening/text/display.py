@@ -8,8 +8,6 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What an invisible character is."""
-
     SOFT_HYPHEN = "soft_hyphen"
     ZERO_WIDTH = "zero_width"
     BIDI = "bidi"
@@ -62,7 +60,8 @@ def is_mark(character: str) -> bool:
     return unicodedata.category(character) in {"Mn", "Me"}
 
 
-_MARKED = re.compile("\r(?!\n)|[\ud800-\udfff]")
+_SHOWN = re.compile(f"{EMOJI}|([{''.join(_CLASSES.values())}\ud800-\udfff]|\r(?!\n))")
+"""What `visible` looks at: an emoji, which stays, or a character that becomes a marker."""
 
 
 def visible(text: str) -> str:
@@ -74,14 +73,7 @@ def visible(text: str) -> str:
     >>> visible("note: \u202eefas")
     'note: ⟨U+202E⟩efas'
     """
-    parts, done = [], 0
-    for position, character in sorted(_to_mark(text).items()):
-        parts += [text[done:position], _marker(character)]
-        done = position + 1
-    return "".join([*parts, text[done:]])
-
-
-NAME_LIMIT = 120
+    return _SHOWN.sub(lambda found: found[0] if found[1] is None else _marker(found[1]), text)
 
 
 def file_label(name: str) -> str:
@@ -91,7 +83,7 @@ def file_label(name: str) -> str:
     ('passwd.csv', 'ab[31m.csv')
     """
     last = re.split(r"[/\\]", name)[-1]
-    return "".join(character for character in last if character.isprintable())[:NAME_LIMIT] or "file"
+    return "".join(character for character in last if character.isprintable())[:120] or "file"
 
 
 def received_offset(text: str, shown: int) -> int:
@@ -109,13 +101,8 @@ def shown_offset(text: str, received: int) -> int:
     >>> shown_offset("a\\u202eb", 1), shown_offset("a\\u202eb", 2)
     (1, 9)
     """
-    return received + sum(len(_marker(character)) - 1 for at, character in _to_mark(text).items() if at < received)
-
-
-def _to_mark(text: str) -> dict[int, str]:
-    """Where a marker stands in the place of a character, and of which."""
-    found = {position: character for position, character, _ in invisibles(text)}
-    return found | {match.start(): match.group() for match in _MARKED.finditer(text)}
+    marked = (found for found in _SHOWN.finditer(text) if found[1] is not None and found.start() < received)
+    return received + sum(len(_marker(found[1])) - 1 for found in marked)
 
 
 def _marker(character: str) -> str:

@@ -5,8 +5,6 @@ from enum import IntEnum, StrEnum
 
 
 class Flag(StrEnum):
-    """A finding about a text as received."""
-
     ALTERED = "altered"
     """A database cannot hold it as it came: NUL or surrogates were replaced, the original kept escaped."""
     UNREADABLE = "unreadable"
@@ -76,7 +74,6 @@ REFUSES_SAFE = frozenset(flag for flag in Flag if FORBIDS[flag] >= Forbids.SAFE)
 SECOND_LOOK = frozenset(flag for flag in Flag if FORBIDS[flag] is Forbids.UNCHECKED_SAFE)
 
 STATED: frozenset[Flag] = frozenset({Flag.STATED_RISK, Flag.STATED_IMMINENT})
-"""An explicit statement of risk."""
 
 Detector = Callable[[str], frozenset[Flag]]
 """Looks at the normalised text and returns what it found; the composition root passes extra ones to `receive`."""

@@ -14,8 +14,7 @@ from enum import StrEnum
 from functools import cache
 
 from screening.text.flags import Flag
-from screening.text.lexicon import Lexicon, Readings, Wording
-from screening.text.readings import Reading, from_base64, versions
+from screening.text.lexicon import Lexicon, Reading, Readings, Wording, from_base64, versions
 
 EXCERPT = 80
 """Most characters of a matched wording that a sign keeps; it is part of the text and never logged."""
@@ -41,8 +40,6 @@ _WORD_PAIR = re.compile(r"[a-zA-Z]{3,}")
 
 
 class SignKind(StrEnum):
-    """What a sign of injection is a sign of."""
-
     INSTRUCTION_OVERRIDE = "instruction_override"
     FAKE_FRAME = "fake_frame"
     ROLE_PLAY = "role_play"
@@ -83,10 +80,9 @@ def injection_signs(model_text: str, raw: str | None = None) -> tuple[Sign, ...]
     >>> injection_signs("Text me when you are home safe, and ignore the noise.")
     ()
     """
-    signs = list(_worded_signs(model_text))
     hidden = (tagged_text(text)[:EXCERPT] for text in (model_text, raw or ""))
-    signs += [Sign(kind=SignKind.HIDDEN_UNICODE, strength=Strength.STRONG, wording=one) for one in hidden if one]
-    found = dict.fromkeys(signs)
+    tagged = [Sign(kind=SignKind.HIDDEN_UNICODE, strength=Strength.STRONG, wording=one) for one in hidden if one]
+    found = dict.fromkeys([*_worded_signs(model_text), *tagged])
     return tuple(sorted(found, key=lambda sign: sign.strength is not Strength.STRONG))
 
 
@@ -173,7 +169,7 @@ def _decode(text: str) -> Iterator[str]:
     """What encoded parts say, the text without what stands between its words, and read backwards or rotated."""
     turned = (text[::-1], " ".join(word[::-1] for word in text.split()), codecs.encode(text, "rot13"))
     yield from (one for one in turned if _TURNED.search(one))
-    yield from (one.text for one in list(versions(Reading(text)))[1:])
+    yield from (one.text for one in versions(Reading(text))[1:])
     for match in _BASE64.finditer(text):
         yield from _readable(from_base64(match[0]))
     for match in _HEX.finditer(text):

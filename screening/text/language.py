@@ -14,10 +14,14 @@ from pathlib import Path
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 _WORDS = tomllib.loads(Path(__file__).with_name("common_words.toml").read_text(encoding="utf-8"))
-_SHARED, _USUAL, FOREIGN = (frozenset(_WORDS[name].split()) for name in ("shared", "english", "foreign"))
+_SHARED, _USUAL, FOREIGN, RISK_WORDS, GRAVE_WORDS = (
+    frozenset(_WORDS[name].split()) for name in ("shared", "english", "foreign", "risk", "grave")
+)
 DISTINCT = _USUAL - _SHARED
 COMMON = _USUAL | {word for word in _SHARED if len(word) > 1}
-"""Common English words; `DISTINCT` are those that are not also common elsewhere, `FOREIGN` hardly ever English."""
+"""Common English words; `DISTINCT` are those that are not also common elsewhere, `FOREIGN` hardly ever English. The
+disguise of one of `RISK_WORDS` alone is reason for a second look, and so is a part of `GRAVE_WORDS`.
+"""
 
 VALIDATED_LANGUAGES: tuple[str, ...] = ("en",)
 """ISO 639-1 codes of the languages the screening was validated for."""

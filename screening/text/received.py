@@ -11,8 +11,8 @@ from itertools import groupby
 
 from screening.text.display import EMOJI, Kind, invisibles, is_mark
 from screening.text.flags import REFUSES_SCREENING, Detector, Flag
-from screening.text.language import COMMON, VALIDATED_LANGUAGES, is_supported
-from screening.text.readings import from_base64
+from screening.text.language import COMMON, GRAVE_WORDS, RISK_WORDS, VALIDATED_LANGUAGES, is_supported
+from screening.text.lexicon import from_base64
 from screening.text.risk_statements import risk_flags
 
 CHARACTER_LIMIT = 100_000
@@ -252,16 +252,6 @@ def unescape(original_json: str) -> str:
     return "".join(json.loads(original_json))
 
 
-_RISK_WORDS = """
-die dies died dying dead death kill kills killed killing suicide suicidal suicides unalive unaliving
-unalived harm selfharm hurt hurting harming cutting overdose hang hanging alive life living live pain murder
-blade blades pills bleed worthless hopeless burden goodbye
-"""
-RISK_WORDS: frozenset[str] = frozenset(_RISK_WORDS.split())
-"""Words whose disguise alone is reason for a second look."""
-
-_ALWAYS = frozenset(("die", "dead", "dying", "death", "kill", "suicide", "suicidal", "unalive", "overdose"))
-
 _SUBSTITUTES = str.maketrans("013457@$!|", "oieastasii")
 _ONE_AS_L = str.maketrans("013457@$!|", "oleastasll")
 _LEET_TOKEN = re.compile(r"[\w@$!|]+")
@@ -340,7 +330,7 @@ def _has_masked_word(text: str) -> bool:
         if len(token) > _LONGEST_TOKEN or token.isalpha():
             continue
         blanked = _BLANKED.fullmatch(token)
-        if _JOINED_BY.sub("", token) in _ALWAYS or (blanked and _fits(blanked)):
+        if _JOINED_BY.sub("", token) in GRAVE_WORDS or (blanked and _fits(blanked)):
             return True
     return False
 
@@ -348,7 +338,7 @@ def _has_masked_word(text: str) -> bool:
 def _fits(match: re.Match[str]) -> bool:
     start, stars, end = (part.lower() for part in match.groups())
     return any(
-        word.startswith(start) and word.endswith(end) and len(word) == len(start + stars + end) for word in _ALWAYS
+        word.startswith(start) and word.endswith(end) and len(word) == len(start + stars + end) for word in GRAVE_WORDS
     )
 
 
@@ -356,7 +346,7 @@ def _has_spaced_letters(text: str) -> bool:
     """Five single letters in a row, or fewer that spell a risk word."""
     for match in _SPACED.finditer(text):
         letters = "".join(_WORDS.findall(match.group())).lower()
-        if len(letters) >= _MANY or any(word in letters for word in _ALWAYS):
+        if len(letters) >= _MANY or any(word in letters for word in GRAVE_WORDS):
             return True
     return False
 

@@ -3,26 +3,28 @@
 One list for everybody: the guard that stands behind every model, the inbox that puts such a text first, and whoever
 else needs it. It is made for precision and knows only what is said outright; that nothing is found says nothing.
 How much it finds, and how often it is wrong: docs/model-layer.md.
+
+A text is read as a stream of plain words: lower case, long forms, no accents, one space between words, " . " where a
+sentence ends. One that is dressed up (spaced letters, digits for letters, blanks inside words, letters of another
+alphabet) has further streams.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from screening.text.flags import Flag
-from screening.text.lexicon import Lexicon, Readings, Wording
-from screening.text.readings import Reading, versions
+from screening.text.lexicon import Lexicon, Reading, Readings, Wording, versions
 
 _NEAR_WORDS = 24
 """How many words before and after a statement may hold its time or means."""
 
 
 class StatementKind(StrEnum):
-    """What is stated."""
-
     WISH = "wish"
     INTENT = "intent"
     PLAN = "plan"
@@ -78,52 +80,66 @@ def risk_flags(text: str) -> frozenset[Flag]:
 
 
 def _statements(text: Reading) -> Iterator[RiskStatement]:
-    wordings, near, _, _ = _rules()
     readings = Readings()
     for stream in _streams_told(text):
-        for found, match in readings.look_for(wordings, stream.text):
+        for found, match in readings.look_for(_rules().wordings, stream.text):
             kind = StatementKind(found.kind)
-            imminent = kind is StatementKind.MEANS or _stands_near(stream.text, match, near)
             wording = match[0].strip()
             begin = match.start() + len(match[0]) - len(match[0].lstrip())
             start, end = stream.place(begin, begin + len(wording))
+            imminent = kind is StatementKind.MEANS or _stands_near(stream.text, match)
             yield RiskStatement(kind=kind, wording=wording, imminent=imminent, start=start, end=end)
 
 
 def _streams_told(text: Reading) -> Iterator[Reading]:
     """The streams of a text, and each with the subjects that its sentences leave out."""
-    _, _, spell_out, subjects = _rules()
-    for stream in streams(text, spell_out):
+    for stream in streams(text):
         yield stream
         told = stream
-        for subject, left_out in subjects.items():
+        for subject, left_out in _rules().subjects.items():
             told = told.sub(left_out, rf"\g<0>{subject} ")
         if told.text != stream.text:
             yield told
 
 
-def _stands_near(stream: str, match: re.Match[str], near: re.Pattern[str]) -> bool:
+def _stands_near(stream: str, match: re.Match[str]) -> bool:
     before, after = stream[: match.start() + 1].split()[-_NEAR_WORDS:], stream[match.end() - 1 :].split()[:_NEAR_WORDS]
-    return near.search(f" {' '.join([*before, *match[0].split(), *after])} ") is not None
+    return _rules().near.search(f" {' '.join([*before, *match[0].split(), *after])} ") is not None
+
+
+class _Rules(NamedTuple):
+    """The file, compiled: ``near`` is what makes a statement imminent, ``subjects`` where each subject is left out,
+    ``swapped`` words by their first letter and all their letters.
+    """
+
+    wordings: tuple[Wording, ...]
+    near: re.Pattern[str]
+    subjects: Mapping[str, re.Pattern[str]]
+    expand: Mapping[str, str]
+    run_on: re.Pattern[str]
+    swapped: Mapping[tuple[str, str], str]
+    respelled: Mapping[str, re.Pattern[str]]
+    doubled: frozenset[str]
 
 
 @cache
-def _rules() -> tuple[tuple[Wording, ...], re.Pattern[str], Callable[[str], str], Mapping[str, re.Pattern[str]]]:
-    """The wordings, what makes one imminent, how words are spelled out, and where each subject is left out."""
+def _rules() -> _Rules:
     lexicon = Lexicon("risk_statements")
-    near = lexicon.table["near"]
+    near, spelling = lexicon.table["near"], lexicon.table["spelling"]
     times = f"{_spaced(lexicon.whole(near['time']))}|{_plain(lexicon.whole(near['unspaced_time']))}"
-    return (
-        (
+    lead = lexicon.whole("@start@@lead@")
+    return _Rules(
+        wordings=(
             *lexicon.wordings("statements", "others", compiled=lambda whole: re.compile(_spaced(whole))),
             *lexicon.wordings("unspaced", compiled=lambda whole: re.compile(_plain(whole))),
         ),
-        re.compile(f"{times}|{_spaced(lexicon.whole(near['means']))}"),
-        long_forms(lexicon.table["expand"]),
-        {
-            subject: re.compile(f"{lexicon.whole('@start@@lead@')}(?={words} )")
-            for subject, words in lexicon.table["subject"].items()
-        },
+        near=re.compile(f"{times}|{_spaced(lexicon.whole(near['means']))}"),
+        subjects={subject: re.compile(f"{lead}(?={words} )") for subject, words in lexicon.table["subject"].items()},
+        expand=lexicon.table["expand"],
+        run_on=re.compile(spelling["run_on"]),
+        swapped={(word[0], "".join(sorted(word))): word for word in spelling["swapped"].split()},
+        respelled={meant: re.compile(spelled) for meant, spelled in spelling["respelled"].items()},
+        doubled=frozenset(spelling["doubled"].split()),
     )
 
 
@@ -135,10 +151,6 @@ def _plain(expression: str) -> str:
     """The expression folded as texts are."""
     return expression if expression.isascii() else _folded(Reading(expression)).text
 
-
-# --- A text as a stream of plain words: lower case, long forms, no accents, one space between words, " . " where a
-# sentence ends. One that is dressed up (spaced letters, digits for letters, blanks inside words, letters of another
-# alphabet) has further streams.
 
 _STOPS = re.compile(r"[.!?;:…\n\r\u0964\u3002\uff01\uff1f\u061f]+")
 _APOSTROPHES = str.maketrans("’‘`´ʼ", "'''''")
@@ -153,10 +165,6 @@ _INSIDE = re.compile(r"(?<=[^\W_])[-_.*|/·~+^#=](?=[^\W_])")
 _CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f]")
 _BLANKS = re.compile("[\u2800\u3164\uffa0\u115f\u1160]")
 _TIDY = re.compile(r"[^\w\u0900-\u0dff\u0e00-\u0eff\u1100-\u11ff.' ]+|_")
-_STATED_WORD = re.compile(
-    "(?:im|i(?!ll|t)|wanna|want|wish|was|will|would|to(?!night|day)|tonight|today|die|dead|going|gonna|kill|killing|my(?=self|life)"
-    "|self|end|take|life|live|anymore|it|all|commit|suicide|hang|and|do|not|dont|be|am|myself)"
-)
 _RUN_ON = re.compile(r"(?<![^\W_])[a-z]{8,40}(?![^\W_])")
 _TWO = re.compile(r"(?<![^\W_])2(?![^\W_])|\btoo(?= (?:die|kill|end|hang|be dead)\b)")
 _BEGUN_ANEW = re.compile(
@@ -168,25 +176,20 @@ _NUL, _WORD, _GAP = re.compile("\0"), re.compile(r"\S+"), re.compile(r"\s+")
 _STRETCHED = re.compile(r"(.)\1{2,}")
 
 
-def streams(text: Reading, spell_out: Callable[[str], str]) -> tuple[Reading, ...]:
+def streams(text: Reading) -> tuple[Reading, ...]:
     """The distinct readings of a text, the plain one first; never raises for any str.
 
-    >>> streams(Reading("I'm d1e-ing. K i l l"), long_forms({"i'm": "i am"}))[0].text
+    >>> streams(Reading("I'm d1e-ing. K i l l"))[0].text
     ' i am d1e ing . k i l l '
-    >>> " i want to die " in [one.text for one in streams(Reading("I w4nt t0 d13"), long_forms({}))]
+    >>> " i want to die " in [one.text for one in streams(Reading("I w4nt t0 d13"))]
     True
     """
     found: dict[str, Reading] = {}
     for version in versions(text):
         for reading in _readings(version):
-            stream = _stream(reading, spell_out)
+            stream = _stream(reading)
             found.setdefault(stream.text, stream)
     return tuple(found.values())
-
-
-def long_forms(expand: Mapping[str, str]) -> Callable[[str], str]:
-    """How a word is spelled out: by these long forms, and by what is known of hurried and stretched spellings."""
-    return lru_cache(maxsize=1 << 15)(lambda word: _long_form(word, expand))
 
 
 def _folded(reading: Reading) -> Reading:
@@ -211,27 +214,20 @@ def _readings(text: Reading) -> Iterator[Reading]:
 
 
 def _disguises(plain: Reading) -> Iterator[Reading]:
-    text = plain.text
-    if _SPACED.search(text):
+    if _SPACED.search(plain.text):
         wide = plain.sub(_WIDE_GAP, " \0 ")
         yield wide.sub(_ANY_SPACED, lambda run: _part(re.sub(r"[^\w]", "", run[0]))).sub(_NUL, " ")
-    if _LEET_WORD.search(text):
+    if _LEET_WORD.search(plain.text):
         yield plain.translate(_LEET)
-    if _INSIDE.search(text):
-        yield plain.sub(_INSIDE, "")
-    if _BEGUN_ANEW.search(text):
-        yield plain.sub(_BEGUN_ANEW, ". ")
-    if _TWO.search(text):
-        yield plain.sub(_TWO, "to")
-    apart = plain.sub(_RUN_ON, lambda word: _apart(word[0]))
-    if apart.text != text:
-        yield apart
+    for disguise, by in ((_INSIDE, ""), (_BEGUN_ANEW, ". "), (_TWO, "to"), (_RUN_ON, lambda word: _apart(word[0]))):
+        if (undone := plain.sub(disguise, by)).text != plain.text:
+            yield undone
 
 
 def _part(letters: str) -> str:
     """A run of letters as the words of statements it begins with, the rest as it is."""
     parts = []
-    while (word := _STATED_WORD.match(letters)) is not None:
+    while (word := _rules().run_on.match(letters)) is not None:
         parts.append(word[0])
         letters = letters[word.end() :]
     return " ".join([*parts, letters])
@@ -247,55 +243,32 @@ def _apart(word: str) -> str:
     return parted.rstrip() if parted.endswith(" ") else word
 
 
-def _stream(plain: Reading, spell_out: Callable[[str], str]) -> Reading:
+def _stream(plain: Reading) -> Reading:
     stopped = plain.translate(_APOSTROPHES).sub(_CLOCK, " ").sub(_STOPS, " . ").sub(_TIDY, " ")
     if plain.at is None:
-        return Reading(f" {' '.join(filter(None, map(spell_out, stopped.text.split())))} ")
-    words = stopped.sub(_WORD, lambda word: spell_out(word[0])).sub(_GAP, " ")
+        return Reading(f" {' '.join(filter(None, map(_long_form, stopped.text.split())))} ")
+    words = stopped.sub(_WORD, lambda word: _long_form(word[0])).sub(_GAP, " ")
     text, at = words.text, words.at or ()
     first, last = len(text) - len(text.lstrip()), len(text.rstrip())
     return Reading(f" {text.strip()} ", [0, *at[first:last], 0])
 
 
-def _long_form(word: str, expand: Mapping[str, str]) -> str:
-    word = word.strip("'")
-    if word in expand:
-        return expand[word]
+@lru_cache(maxsize=1 << 15)
+def _long_form(word: str) -> str:
+    """The word as it is spelled out, also where it was written in a hurry or stretched."""
+    rules, word = _rules(), word.strip("'")
+    if word in rules.expand:
+        return rules.expand[word]
     bare = word.removesuffix("'s").replace("'", "")
-    if bare in expand:
-        return expand[bare]
-    if (meant := _SWAPPED.get((bare[:1], "".join(sorted(bare))))) is not None:
+    if bare in rules.expand:
+        return rules.expand[bare]
+    if (meant := rules.swapped.get((bare[:1], "".join(sorted(bare))))) is not None:
         return meant
-    for meant, spelled in _RESPELLED.items() if bare[:1] in ("s", "m") else ():
+    for meant, spelled in rules.respelled.items() if bare[:1] in ("s", "m") else ():
         if spelled.fullmatch(bare):
             return meant
     short = _STRETCHED.sub(r"\1", bare)
     if short == bare:
         return bare
     double = _STRETCHED.sub(r"\1\1", bare)
-    return expand.get(short, double if double in _DOUBLED else short)
-
-
-_SWAPPED = {
-    (word[0], "".join(sorted(word))): word
-    for word in [
-        "want",
-        "wanted",
-        "kill",
-        "killing",
-        "myself",
-        "going",
-        "suicide",
-        "suicidal",
-        "tonight",
-        "living",
-        "hang",
-    ]
-}
-"""Words by their first letter and all their letters: what a hurried hand types."""
-_RESPELLED = {
-    "suicide": re.compile(r"s+(?:u|oo|ew|ue|w)+[aeiy]*(?:s|c|z|sh|k)+[aeiy]*d+(?:e|ee|3)"),
-    "suicidal": re.compile(r"s+(?:u|oo|ew|ue|w)+[aeiy]*(?:s|c|z|sh|k)+[aeiy]*d+(?:al|le|el|ll|il|ial)"),
-    "myself": re.compile(r"m(?:[aeiouy]|ai|ah)?[sz]+(?:e|a|i|eh)?l+(?:f+|v|ph)(?:e|s)?"),
-}
-_DOUBLED = frozenset(("kill", "killing", "pills", "all", "off", "still", "will", "need", "feel"))
+    return rules.expand.get(short, double if double in rules.doubled else short)

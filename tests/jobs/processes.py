@@ -39,7 +39,7 @@ class NotingStub(StubServer):
         return await super()._messages(request)
 
 
-ONCE = ["tests.jobs.files", "worker", "jobs.procrastinate", "screening.models.batches"]
+ONCE = ["tests.jobs.files", "worker", "jobs.procrastinate", "screening.models.anthropic"]
 """What is imported once, for all processes that are forked."""
 
 

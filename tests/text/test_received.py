@@ -59,6 +59,8 @@ def test_every_bad_input_is_kept_exactly_and_halves_of_a_surrogate_are_not_lost(
     assert (half.stored, half.original_json) == ("I am tired \ufffd", '"I am tired \\ud83d"')
     pair = receive("tired \ud83d" + "\ude14")
     assert (pair.stored, pair.flags, original_text(pair)) == ("tired 😔", {Flag.ALTERED}, "tired \ud83d" + "\ude14")
+    for raw in (r"I want to die \ud8zz\udc00", r"\ud8_1\udc00 I want to die"):  # escapes of halves that are none
+        assert Flag.STATED_RISK in receive(raw).flags
 
 
 @pytest.mark.parametrize(("raw", "model_text"), TABLES["plain"].items())

@@ -15,8 +15,7 @@ from screening.pipeline.draws import ScreenedText
 from screening.pipeline.engine import Reason, guard_for, screen
 from screening.text.flags import Flag
 from screening.text.injection import _wordings, injection_flags
-from screening.text.lexicon import required_words
-from screening.text.readings import Reading, versions
+from screening.text.lexicon import Reading, required_words, versions
 from screening.text.received import receive
 from screening.text.risk_statements import _rules, risk_flags, risk_statements
 from tests.injection.suite import AlwaysSafe, read_probes
@@ -94,7 +93,7 @@ def test_what_a_match_must_hold():
         assert (required_words(expression) or set()) == set(needed), expression
 
 
-@pytest.mark.parametrize("wordings", [_rules()[0], _wordings()])
+@pytest.mark.parametrize("wordings", [_rules().wordings, _wordings()])
 def test_no_match_is_lost_to_what_is_needed(wordings):
     tried = 0
     for text in (*STATED, *(one["text"] for one in HELD_OUT), *(one.text for one in read_probes("attacks.jsonl"))):
