@@ -52,50 +52,47 @@ class OvernightRunner:
     async def run(self) -> None:
         """Until cancelled. A fault waits for the next look; nothing is lost by it."""
         while True:
-            await self._guarded_round()
+            await self.round()
             await asyncio.sleep(self._poll_s)
 
     async def until_over(self, batch_id: str) -> None:
         """Work until nothing more happens to this batch by itself."""
         while await self._do(batches.batch_state, batch_id) in batch_state.ACTIVE:
-            if not await self._guarded_round():
+            if not await self.round():
                 await asyncio.sleep(self._poll_s)
 
     async def _do(self, work: Callable[..., T], *args: Any) -> T:
         return await retry_in_thread(work, self.db, *args)
 
-    async def _guarded_round(self) -> bool:
+    async def round(self) -> bool:
+        """Bring every overnight batch as far as it goes now; whether another step may follow at once."""
         try:
-            return await self.round()
+            if not (due := await self._do(overnight.overnight_batches)):
+                return False
+            async with held(self.db, DUTY, self._worker, self.clock) as mine:
+                steps = [await self._advance(batch_id, due[batch_id]) for batch_id in (due if mine else ())]
+                return any(steps)
         except Exception as error:  # nothing is decided by a failed round
             log.error("overnight: %s", type(error).__name__)
             return False
-
-    async def round(self) -> bool:
-        """Bring every overnight batch as far as it goes now; whether another step may follow at once."""
-        due = await self._do(overnight.overnight_batches)
-        if not due:
-            return False
-        async with held(self.db, DUTY, self._worker, self.clock) as mine:
-            return any([await self._advance(batch_id, version) for batch_id, version in due.items()]) if mine else False
 
     async def _advance(self, batch_id: str, version: str) -> bool:
         """Advance one batch; whether it made a step. A fault that does not pass by itself pauses it, and no other."""
         try:
             return await self._step(batch_id, version)
-        except SamplerError as error:
-            log.warning("overnight batch %s: %s", batch_id, error)
-            if not error_kind(error.kind).passes:
-                await self._do(pause_for_fault, batch_id, error.kind, self.clock())
-        except Exception as error:  # a bug, or what this version can no longer read
+        except Exception as error:  # also a bug, or what this version can no longer read
             if passing_fault(error) is not None:
                 raise
-            log.error("overnight batch %s: %s", batch_id, type(error).__name__)
-            await self._do(pause_for_fault, batch_id, "internal_error", self.clock())
-        return False
+            kind, message = _told(error)
+            log.error("overnight batch %s: %s", batch_id, message)
+            if not error_kind(kind).passes:
+                await self._do(pause_for_fault, batch_id, kind, self.clock())
+            return False
 
     async def _step(self, batch_id: str, version: str) -> bool:
-        """Count what came back, then ask for the next round; whether anything was sent."""
+        """Count what came back, then decide what can be decided, and ask for what the other cases need; whether
+        anything was sent.
+        """
         standing = await self._do(screenings.batch_standing, batch_id)
         if standing.allows_calls and await self._do(is_stopped):
             for waiting in await self._do(overnight.open_cases, batch_id):
@@ -109,28 +106,35 @@ class OvernightRunner:
             if not await self._do(_may_send, batch_id):
                 return False
             await self.health.require(made, 0)
-            return await self._next_round(service, made, batch_id)
+            wanted: list[DrawWanted] = []
+            for waiting in await self._do(overnight.open_cases, batch_id):
+                wanted += await self._decide(waiting)
+            if not wanted:
+                return False
+            if (cap := await self._do(self._cap_in_the_way, service, made, batch_id, wanted)) is not None:
+                await self._do(pause_for_fault, batch_id, cap, self.clock())
+                return False
+            for planned in await self._do(overnight.plan, batch_id, wanted, self.clock()):
+                await self._send(service, made, planned)
+            return True
 
     async def _settle(self, service: "MessageBatches", made: Configuration, sent: HandedIn) -> bool:
         """Send it, look after it, count what came back; whether that is done. What nobody waits for any more is not
         sent, and cancelled at the service: what it has answered by then is paid, and counts.
         """
-        needed = await self._do(overnight.is_needed, sent)
-        service_id = sent.service_id
+        needed, service_id = await self._do(overnight.is_needed, sent), sent.service_id
         if service_id is None:
-            may_be_this = await self._find_sent(service, sent)
-            service_id = next((found.id for found in may_be_this if found.processing_status == "ended"), None)
-            if service_id is None and may_be_this:
-                return False  # until it has ended
+            service_id, unclear = await self._find_sent(service, sent)
+            if unclear:
+                return False
             if service_id is None and needed:
                 await self._send(service, made, sent)
                 return False
             if service_id is None:
                 await self._do(overnight.keep_results, sent, {}, self.clock())
                 return True
-            await self._do(overnight.note, sent.id, {"service_id": service_id})
         found = await service.find(service_id)
-        await self._do(overnight.note, sent.id, {"processed": _processed(found)})
+        await self._do(overnight.note, sent.id, {"service_id": service_id, "processed": _processed(found)})
         if found.processing_status == "ended":
             await self._count(service, made, sent, service_id)
             return True
@@ -138,27 +142,26 @@ class OvernightRunner:
             await service.cancel(service_id)
         return False
 
-    async def _find_sent(self, service: "MessageBatches", sent: HandedIn) -> list["MessageBatch"]:
-        """What of the account may be this message batch, of which no id came back: those of its size that have not
-        ended, and the one whose results bear the ids that were recorded before it was sent.
+    async def _find_sent(self, service: "MessageBatches", sent: HandedIn) -> tuple[str | None, bool]:
+        """The service's id of a message batch of which none came back, where one of the account has its size and
+        results with the ids that were recorded before it was sent; and whether one that has not ended may be it.
         """
-        ours = await self._do(overnight.service_ids)
-        found: list[MessageBatch] = []
+        ours, unclear = await self._do(overnight.service_ids), False
         for listed in await service.list_since(sent.created_at - CLOCKS_DIFFER):
             if listed.id in ours or _processed(listed) + listed.request_counts.processing != sent.requests:
                 continue
-            if listed.processing_status != "ended" or await self._bears_ids_of(service, listed.id, sent.id):
-                found.append(listed)
-        return found
-
-    async def _bears_ids_of(self, service: "MessageBatches", service_id: str, message_batch: str) -> bool:
-        try:
-            results = await service.results(service_id)
-        except SamplerError as error:
-            if error_kind(error.kind).passes:
-                raise
-            return False  # its results are gone
-        return any(custom_id.startswith(f"{message_batch}-") for custom_id, _ in results)
+            if listed.processing_status != "ended":
+                unclear = True
+                continue
+            try:
+                results = await service.results(listed.id)
+            except SamplerError as error:
+                if error_kind(error.kind).passes:
+                    raise
+                continue  # its results are gone
+            if any(custom_id.startswith(f"{sent.id}-") for custom_id, _ in results):
+                return listed.id, False
+        return None, unclear
 
     async def _send(self, service: "MessageBatches", made: Configuration, sent: HandedIn) -> None:
         """Hand it in, unless its batch may send nothing now."""
@@ -183,52 +186,32 @@ class OvernightRunner:
 
         await self._do(overnight.keep_results, sent, await self._do(read), self.clock())
 
-    async def _next_round(self, service: "MessageBatches", made: Configuration, batch_id: str) -> bool:
-        """Decide what can be decided, and ask for what the other cases need; whether anything was sent."""
-        wanted: list[DrawWanted] = []
-        for waiting in await self._do(overnight.open_cases, batch_id):
-            wanted += await self._decide(waiting)
-        if not wanted:
-            return False
-        if (cap := await self._do(self._cap_in_the_way, service, made, batch_id, wanted)) is not None:
-            await self._do(pause_for_fault, batch_id, cap, self.clock())
-            return False
-        for planned in await self._do(overnight.plan, batch_id, wanted, self.clock()):
-            await self._send(service, made, planned)
-        return True
-
     def _cap_in_the_way(
         self, db: Database, service: "MessageBatches", made: Configuration, batch_id: str, wanted: Sequence[DrawWanted]
     ) -> str | None:
         """The cap that this round would exceed, counting all that was bought; an unknown cost exceeds every cap."""
         bought = overnight.overnight_progress(db, batch_id)
-        calls = bought.answers + bought.waiting + len(wanted)
         nodes = [made.pipeline.node(name) for name in {draw.node for draw in wanted}]
         usage = bought.mean_usage or service.usual_usage(nodes, overnight.mean_characters(db, batch_id))
         price = self.agents.cost_usd(made, usage)
-        # One call less: a cap is reached by what uses all of it, and this round may.
-        spent = Totals(calls=calls - 1, unpriced_calls=int(price is None), cost_usd=HALF * (price or 0.0) * (calls - 1))
+        calls = bought.answers + bought.waiting + len(wanted) - 1  # what uses all of a cap reaches it, and this may
+        spent = Totals(calls=calls, unpriced_calls=int(price is None), cost_usd=HALF * (price or 0.0) * calls)
         return screenings.batch_standing(db, batch_id).caps.reached_cap(spent)
 
     async def _decide(self, waiting: OpenCase, *, stopped: bool = False) -> list[DrawWanted]:
         """Bring the case as far as its answers lead: what it needs next, nothing where it came to its end or failed and
-        was set aside; with ``stopped`` it is left to a person. SamplerError where the batch should stop; faults of the
-        database that pass by themselves are raised.
+        was set aside; with ``stopped`` it is left to a person. Raises what concerns the whole batch.
         """
         try:
             case = await self._do(screenings.case_for_screening, waiting.case_id)
             return [] if case is None else await self._screen(case, waiting, stopped=stopped)
-        except SamplerError as error:
-            if error.stops_batch:
-                raise
-            kind, message = error.kind, str(error)
         except Exception as error:  # a bug must leave the case pending and visible, never decided
-            if passing_fault(error) is not None:
+            if passing_fault(error) is not None or (isinstance(error, SamplerError) and error.stops_batch):
                 raise
-            log.error("case %s failed: %s", waiting.case_id, type(error).__name__)
-            kind, message = "internal_error", type(error).__name__
-        await self._do(record_error, waiting.case_id, kind, message, self.clock())
-        return []
+            kind, message = _told(error)
+            log.error("case %s failed: %s", waiting.case_id, message)
+            await self._do(record_error, waiting.case_id, kind, message, self.clock())
+            return []
 
     async def _screen(self, case: CaseForScreening, waiting: OpenCase, *, stopped: bool) -> list[DrawWanted]:
         runs = await self._do(screenings.committed_runs, case.case_id)
@@ -252,7 +235,8 @@ class OvernightRunner:
             try:
                 found = await screen(case.text, guard, case.pipeline, answers, committed=runs, commit=commit)
             except _DrawsMissing as missing:
-                return _next_draws(case, answers, missing.request)
+                budget = case.pipeline.node(missing.request.node).rule.budget
+                return answers.next_wanted(case.case_id, missing.request, budget)
         cost = sum_costs([self._cost_usd(case, run, answers) for run in found.runs])
         version = case.configuration.version
         await self._do(screenings.commit_end, case.case_id, found, cost, version, self.clock())
@@ -281,32 +265,48 @@ class Answers:
     def __init__(self, requests: Iterable[Any], parked: int) -> None:
         self.draws: dict[tuple[str, str], dict[int, Draw]] = defaultdict(dict)
         self._failures: dict[tuple[str, str], dict[int, list[str]]] = defaultdict(lambda: defaultdict(list))
-        self._parked = parked
+        self._most = MOST_TRIES * (1 + parked)
         for row in requests:
             if row.code is not None:
                 self.draws[row.node, row.variant][row.number] = overnight.draw_of(row)
             elif row.error is not None:
                 self._failures[row.node, row.variant][row.number].append(row.error)
 
-    def in_order(self, node: str, variant: str) -> list[Draw]:
-        """The first draws of a node, up to the first that is not there."""
-        known, found = self.draws[node, variant], list[Draw]()
-        while (draw := known.get(len(found))) is not None:
-            found.append(draw)
-        return found
-
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         """These draws, as a sampler gives them; what is missing is asked for in the next round."""
-        draw_batch = self.in_order(request.node, request.variant)[request.first : request.first + request.count]
-        if len(draw_batch) == request.count:
-            return draw_batch
+        known = self.draws[request.node, request.variant]
+        numbers = range(request.first, request.first + request.count)
+        if all(number in known for number in range(numbers.stop)):
+            return [known[number] for number in numbers]
         failed = list(self._failures[request.node, request.variant].values())
         if any(TOO_LONG in kinds for kinds in failed):
             raise SamplerError(TOO_LONG, "The text is too long for the model.")
-        if failed and max(map(len, failed)) >= MOST_TRIES * (1 + self._parked):
-            kind = max(failed, key=len)[-1]
-            raise SamplerError(kind, f"A request failed {MOST_TRIES} times in message batches.")
+        worst = max(failed, key=len, default=[])
+        if len(worst) >= self._most:
+            raise SamplerError(worst[-1], f"A request failed {MOST_TRIES} times in message batches.")
         raise _DrawsMissing(request)
+
+    def next_wanted(self, case_id: str, request: DrawRequest, budget: int) -> list[DrawWanted]:
+        """What to ask for next where a further round may take hours: half as many again as there are, so that rounds
+        stay few whatever a text needs; at least what is asked for, at most what the budget leaves. The cheapest plan by
+        the stopping times of earlier batches was no better: 2,899 answers in 18 rounds on the stub, 2,814 in 19 so.
+        """
+        known, have = self.draws[request.node, request.variant], 0
+        while have in known:
+            have += 1
+        end = max(request.first + request.count, have + min(have // 2, budget - have))
+        return [
+            DrawWanted(case_id, request.node, request.variant, number)
+            for number in range(have, end)
+            if number not in known
+        ]
+
+
+def _told(error: Exception) -> tuple[str, str]:
+    """The kind of an error, and what may be said of it: a bug's own words may quote a text."""
+    if isinstance(error, SamplerError):
+        return error.kind, str(error)
+    return "internal_error", type(error).__name__
 
 
 def _may_send(db: Database, batch_id: str) -> bool:
@@ -314,43 +314,17 @@ def _may_send(db: Database, batch_id: str) -> bool:
 
 
 def _requests(db: Database, made: Configuration, message_batch: str) -> dict[str, DrawRequest]:
-    wanted = overnight.unanswered(db, message_batch)
+    """What has no answer yet, by custom id."""
+    wanted, found = overnight.unanswered(db, message_batch), dict[str, DrawRequest]()
     texts = {case_id: screenings.text_for_agents(db, case_id) for case_id in {row.case_id for row in wanted}}
-    return {
-        row.custom_id: DrawRequest(
-            node=row.node,
-            text=texts[row.case_id],
-            first=row.number,
-            count=1,
-            variant=row.variant,
-            agent=made.pipeline.node(row.node).agent,
+    for row in wanted:
+        agent, text = made.pipeline.node(row.node).agent, texts[row.case_id]
+        found[row.custom_id] = DrawRequest(
+            node=row.node, text=text, first=row.number, count=1, variant=row.variant, agent=agent
         )
-        for row in wanted
-    }
+    return found
 
 
 def _processed(found: "MessageBatch") -> int:
     counts = found.request_counts
     return counts.succeeded + counts.errored + counts.canceled + counts.expired
-
-
-def _next_draws(case: CaseForScreening, answers: Answers, request: DrawRequest) -> list[DrawWanted]:
-    node, variant = request.node, request.variant
-    have, known = len(answers.in_order(node, variant)), answers.draws[node, variant]
-    least, budget = request.first + request.count - have, case.pipeline.node(node).rule.budget
-    return [
-        DrawWanted(case.case_id, node, variant, at)
-        for at in range(have, have + next_batch_size(have, least, budget))
-        if at not in known
-    ]
-
-
-def next_batch_size(drawn: int, least: int, budget: int) -> int:
-    """How many answers to ask for after ``drawn``, where a further round may take hours: half as many again, so that
-    rounds stay few whatever a text needs; at least ``least``, at most what the budget leaves. The cheapest plan
-    by the stopping times of earlier batches was no better: 2,899 answers in 18 rounds on the stub, 2,814 in 19 so.
-
-    >>> [next_batch_size(drawn, 1, 100) for drawn in (0, 5, 16, 90)], next_batch_size(0, 5, 100)
-    ([1, 2, 8, 10], 5)
-    """
-    return max(least, min(drawn // 2, budget - drawn))

@@ -29,8 +29,6 @@ _of, _asked = message_batches.c, message_requests.c
 
 
 class DrawWanted(NamedTuple):
-    """One draw that a case needs, by node, variant and number."""
-
     case_id: str
     node: str
     variant: str
@@ -60,9 +58,9 @@ def open_cases(db: Database, batch_id: str) -> list[OpenCase]:
     leaves by this way), and how often it was ``parked``, set aside for what failed.
     """
     waits = pending_cases.c
-    parked = select(func.count()).where(case_errors.c.case_id == waits.case_id).scalar_subquery().label("parked")
-    labelled = cases.c.reference.is_not(None).label("labelled")
-    query = select(waits.case_id, labelled, parked).join(cases, cases.c.id == waits.case_id)
+    parked = select(func.count()).where(case_errors.c.case_id == waits.case_id).scalar_subquery()
+    columns = waits.case_id, cases.c.reference.is_not(None).label("labelled"), parked.label("parked")
+    query = select(*columns).join(cases, cases.c.id == waits.case_id)
     return list(db.rows(query.where(waits.batch_id == batch_id, waits.ready_at.is_not(None)).order_by(waits.row)))
 
 
@@ -74,12 +72,11 @@ def plan(db: Database, batch_id: str, wanted: Sequence[DrawWanted], now: datetim
             return []
         last = conn.execute(select(func.max(_of.round)).where(_of.batch_id == batch_id)).scalar() or 0
         for start in range(0, len(wanted), LARGEST):
-            part = wanted[start : start + LARGEST]
-            made = {"id": new_id(now), "batch_id": batch_id, "round": last + 1, "seed": secrets.token_hex(16)}
+            part, its_id = wanted[start : start + LARGEST], new_id(now)
+            made = {"id": its_id, "batch_id": batch_id, "round": last + 1, "seed": secrets.token_hex(16)}
             conn.execute(insert(message_batches), {**made, "requests": len(part), "processed": 0, "created_at": now})
-            ids = {"message_batch": made["id"]}
-            rows = [{**ids, "custom_id": f"{made['id']}-{at}", **one._asdict()} for at, one in enumerate(part)]
-            conn.execute(insert(message_requests), rows)
+            ids = ({"message_batch": its_id, "custom_id": f"{its_id}-{at}"} for at in range(len(part)))
+            conn.execute(insert(message_requests), [its | one._asdict() for its, one in zip(ids, part, strict=True)])
         return list(conn.execute(_open_ones(batch_id)))
 
 
@@ -99,8 +96,7 @@ def is_needed(db: Database, sent: HandedIn) -> bool:
 
 
 def unanswered(db: Database, message_batch: str) -> list[Row[Any]]:
-    of_it = _asked.message_batch == message_batch, _asked.code.is_(None)
-    return list(db.rows(select(message_requests).where(*of_it)))
+    return list(db.rows(select(message_requests).where(_asked.message_batch == message_batch, _asked.code.is_(None))))
 
 
 def note(db: Database, message_batch: str, told: Mapping[str, object]) -> None:
@@ -148,13 +144,12 @@ def draw_of(request: Row[Any]) -> Draw:
 
 def mean_characters(db: Database, batch_id: str) -> float:
     """Characters that agents are shown of a case of this batch; 0 without any case."""
-    text, reply = func.coalesce(cases.c.model_text, cases.c.text), func.coalesce(cases.c.model_reply, cases.c.reply)
-    shown = func.length(text) + func.coalesce(func.length(reply), 0)
-    return float(db.value(select(func.avg(shown)).where(cases.c.batch_id == batch_id)) or 0.0)
+    text, reply = func.coalesce(cases.c.model_text, cases.c.text), func.coalesce(cases.c.model_reply, cases.c.reply, "")
+    shown = func.avg(func.length(text) + func.length(reply))
+    return float(db.value(select(shown).where(cases.c.batch_id == batch_id)) or 0.0)
 
 
 def lose_unused(db: Database, batch_id: str, now: datetime) -> None:
-    """`lose_unused_in`, in a transaction of its own."""
     with db.write() as conn:
         lose_unused_in(conn, batch_id, now)
 
@@ -166,9 +161,9 @@ def lose_unused_in(conn: Connection, batch_id: str, now: datetime) -> None:
     unused = _requests_of(batch_id, _asked.case_id, func.count().label("calls")).where(_asked.code.is_not(None), ~used)
     if batch_row(conn, batch_id).cancelled_at is None:
         unused = unused.where(exists().where(screenings.c.case_id == _asked.case_id))
-    counted = select(case_errors.c.case_id, func.sum(case_errors.c.calls).label("calls"))
+    counted = select(case_errors.c.case_id, func.sum(case_errors.c.calls)).group_by(case_errors.c.case_id)
     counted = counted.join(cases, cases.c.id == case_errors.c.case_id).where(cases.c.batch_id == batch_id)
-    known = {row.case_id: int(row.calls) for row in conn.execute(counted.group_by(case_errors.c.case_id))}
+    known = {case_id: int(calls) for case_id, calls in conn.execute(counted)}
     for row in conn.execute(unused.group_by(_asked.case_id)).all():
         if (fresh := row.calls - known.get(row.case_id, 0)) > 0:
             keep_error(conn, row.case_id, "withdrawn", "broken off in the middle of a node", fresh, now)
@@ -181,9 +176,9 @@ def _requests_of(batch_id: str, *columns: Any) -> Select[Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OvernightProgress:
-    """How far an overnight batch is: the round under way (0 before the first), its requests and how many of them the
-    service has worked off; of all rounds the answers that came, for ``usage``, those beyond where their node ended,
-    requests that wait for an answer, and those that failed and were or will be asked again.
+    """The round under way (0 before the first), its requests and how many of them the service has worked off; of all
+    rounds the answers that came, for ``usage``, those beyond where their node ended, requests that wait for an answer,
+    and those that failed and were or will be asked again.
     """
 
     round: int

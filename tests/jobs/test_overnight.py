@@ -18,7 +18,7 @@ from jobs.screening_job import ScreeningJob
 from screening.labels import Label
 from screening.pipeline.config import preset
 from screening.pipeline.cost import cost_usd
-from screening.pipeline.draws import Draw, DrawRequest, Usage, encode_draws
+from screening.pipeline.draws import Draw, DrawRequest, ScreenedText, Usage, encode_draws
 from screening.pipeline.engine import guard_for, screen
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
@@ -110,6 +110,17 @@ async def done(db: Database, server: NotingStub, rows: int, **more: Any) -> tupl
     batch_id, own = labelled_batch(db, settings, rows, **more), work(db, settings)
     await own.until_over(batch_id)
     return server, batch_id, own
+
+
+def test_a_round_asks_for_half_as_many_again_as_are_there() -> None:
+    def wanted(drawn: int, count: int = 1) -> list[int]:
+        answers, text = Answers([], 0), ScreenedText(text="")
+        answers.draws["worker", "main"] = dict.fromkeys(range(drawn), Draw(label=Label.SAFE))
+        asked = DrawRequest(node="worker", text=text, first=drawn, count=count)
+        return [draw.number for draw in answers.next_wanted("", asked, 100)]
+
+    assert [len(wanted(drawn)) for drawn in (0, 5, 16, 90)] == [1, 2, 8, 10]
+    assert (wanted(0, 5), wanted(5)) == ([0, 1, 2, 3, 4], [5, 6])
 
 
 async def test_rounds_give_the_same_outcomes_as_live_on_the_same_draws(db: Database, stub: Stub) -> None:
