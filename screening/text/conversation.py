@@ -27,6 +27,8 @@ _OF_THE_JUDGED = frozenset({Flag.EMPTY, Flag.NO_WORDS})
 
 
 class Role(StrEnum):
+    """Who speaks."""
+
     USER = "user"
     ASSISTANT = "assistant"
     SYSTEM = "system"
@@ -38,6 +40,8 @@ SENT = frozenset({Role.USER, Role.ASSISTANT})
 
 
 class Judged(StrEnum):
+    """Which turns of a conversation are judged."""
+
     LAST_USER = "last_user"
     EACH_USER = "each_user"
     WHOLE = "whole"
