@@ -12,11 +12,10 @@ from jobs.process import begin, system_clock
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.words import count_of
-from storage.audit_log import anchor
+from storage.audit_log import anchor, verify
 from storage.review import erasure
 from storage.review.erasure import By, Erasure, Selection, expire, look, would_go
 from storage.site import backup as copies
-from storage.site.audit_check import verify
 
 PORT = 8601
 DryRun = Annotated[bool, "only say what would be erased"]

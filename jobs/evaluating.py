@@ -43,6 +43,7 @@ from screening.pipeline.draws import SamplerError
 from screening.pipeline.engine import Guard
 from screening.review.actors import Actor
 from screening.review.policy import Action, require
+from storage.batches.counts import BatchStanding, batch_now
 from storage.database import Database
 from storage.research.listed import MOST_LISTED
 from storage.research.recordings import (
@@ -53,7 +54,6 @@ from storage.research.recordings import (
     recorded_batch,
     recorded_columns,
 )
-from storage.research.standing import BatchStanding, batch_now
 
 MOST_EXTENDED = 300
 """Cases of a simulated batch for which further draws are made while somebody waits."""

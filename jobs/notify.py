@@ -24,8 +24,7 @@ from storage.database import Database, passing_fault
 from storage.review import erasure
 from storage.settings_store import current
 from storage.site import health, outbox
-from storage.site.outbox import Message, Notice
-from storage.site.recipients import Kind
+from storage.site.outbox import Kind, Message, Notice
 
 DUTY = "notifications"
 LOOK_EVERY_S = 3.0
@@ -163,7 +162,7 @@ class Notifier:
             self._rest = timedelta(seconds=RESTS * took if took > LONG_S else 0)
         due = outbox.take_due(self.db, now, SENDERS)
         monitors: tuple[tuple[str, str], ...] = ()
-        if self._due("monitors", HEARTBEAT_EVERY, now) and health.worker_lives(self.db, now):
+        if self._due("monitors", HEARTBEAT_EVERY, now) and health.live_workers(self.db, now):
             monitors = outbox.monitors(self.db)  # while no worker lives they hear nothing, and raise the alarm
         if not due and not monitors:
             return 0

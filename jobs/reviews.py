@@ -21,6 +21,7 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from screening.review.review_form import ReviewLabel
 from screening.words import count_of
+from storage.batches.counts import Standing
 from storage.database import Database
 from storage.research.listed import MOST_LISTED
 from storage.research.reliability import audited_reviews
@@ -33,7 +34,6 @@ from storage.research.review_table import (
     reviews_by_priority,
     switches,
 )
-from storage.research.standing import Standing
 
 T = TypeVar("T")
 LABELS = (ReviewLabel.SAFE.value, ReviewLabel.INSUFFICIENT_INFORMATION.value, ReviewLabel.UNSAFE.value)

@@ -11,7 +11,7 @@ from screening.evaluation.metrics import Proportion
 from screening.review.policy import Action, is_allowed, require
 from screening.words import count_of
 from storage.batches.batches import list_batches
-from storage.research.standing import count_reviews, revisions_now
+from storage.batches.counts import count_reviews, revisions_now
 
 MEANINGS = {
     "Krippendorff α": "the main figure: any number of reviewers, gaps allowed",

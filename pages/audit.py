@@ -10,8 +10,7 @@ from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.policy import Action, require
 from screening.text.display import visible
 from screening.words import count_of
-from storage.audit_log import Anchor, anchor, count_events, events, kinds, names
-from storage.site.audit_check import verify
+from storage.audit_log import Anchor, anchor, count_events, events, kinds, names, verify
 
 PAGE = 50
 

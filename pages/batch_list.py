@@ -18,8 +18,8 @@ from screening.words import count_of
 from storage.batches import batches, overnight
 from storage.batches.batch_state import ACTIVE, ENDED, BatchState, Caps, UnknownBatch
 from storage.batches.batches import BatchSummary
+from storage.review.follow_ups import acknowledge, worklist
 from storage.review.queue import counts
-from storage.review.worklist import acknowledge, worklist
 
 POLL_S = 1.0
 PAGE = 20

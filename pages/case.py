@@ -23,7 +23,7 @@ from storage.review.claims import NotAvailable
 from storage.review.evidence import CaseFile, CaseText, Evidence, reveal_case_file, reveal_evidence, reveal_text
 from storage.review.follow_ups import For, How
 from storage.review.reviews import Review
-from storage.visibility import NotYetRated, Unread, is_erased_now
+from storage.visibility import NotYetRated, Unread, is_erased
 
 METHOD_WORDS = {
     Method.SINGLE: "one review",
@@ -51,7 +51,7 @@ def reveal_once(case_id: str) -> tuple[CaseText, Evidence]:
     """Read once a visit, and once more after it was erased: each time the text or the evidence is read is a line in
     the audit log.
     """
-    name = f"case_page_{case_id}_{is_erased_now(db, case_id)}"
+    name = f"case_page_{case_id}_{is_erased(db, case_id)}"
     if name not in st.session_state:
         shown = reveal_evidence(db, by, case_id, browsing=True)
         read = reveal_text(db, by, case_id), shown
@@ -231,7 +231,7 @@ def people(case_id: str, *, closed: bool) -> None:
     if made:
         st.html('<h2 class="sl-h2">Final label</h2>')
         st.html(versions_html(made))
-    if not is_erased_now(db, case_id):  # nothing more is decided on it
+    if not is_erased(db, case_id):  # nothing more is decided on it
         decide(case_id, given, made, closed=closed)
 
 

@@ -16,10 +16,9 @@ from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
 from screening.words import count_of
 from storage.batches.batches import BatchSummary
-from storage.batches.counts import PENDING
+from storage.batches.counts import PENDING, batch_now
 from storage.research.cells import Confusions, Counts, confusions, groups
 from storage.research.listed import Cell, Labels
-from storage.research.standing import batch_now
 
 REFERENCES = (Label.SAFE.value, Label.UNSAFE.value)
 OUTCOMES: Mapping[str, str] = {

@@ -16,7 +16,7 @@ from screening.review.policy import Action, is_allowed
 from screening.review.triage import Priority
 from storage.batches.batches import list_batches
 from storage.review import queue, reports
-from storage.site.recipients import told_of_urgent
+from storage.site.outbox import told_of_urgent
 
 POLL_S, CLAIMS_S = 5.0, 30.0
 SHOWN_BATCHES = 3

@@ -18,7 +18,7 @@ from screening.words import count_of
 from storage.research.corrected_labels import Entry, count_labels, ledger
 from storage.research.listed import Cell
 from storage.review.adjudication import Method
-from storage.review.worklist import request_second_looks
+from storage.review.follow_ups import request_second_looks
 
 WORDS = {Ranking.EVIDENCE: "AI disagreement", Ranking.CONFIDENT_LEARNING: "Confident learning (cleanlab)"}
 HOW = {

@@ -21,6 +21,7 @@ from screening.labels import Outcome
 from screening.review.policy import Action, require
 from screening.review.review_form import FORM_VERSION
 from screening.words import count_of
+from storage.batches.counts import configuration_now, count_reviews, revisions_now
 from storage.research.listed import MOST_LISTED, Cell
 from storage.research.reliability import (
     REFERENCE,
@@ -29,7 +30,6 @@ from storage.research.reliability import (
     settled_cases,
     severities,
 )
-from storage.research.standing import configuration_now, count_reviews, revisions_now
 from storage.settings_store import audit_plan
 
 READ = {"read": "reviewed", "unsafe": "unsafe", "inconclusive": "insufficient information"}

@@ -37,7 +37,7 @@ from storage.batches import batches, configurations, single_texts
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import NewBatch
 from storage.batches.single_texts import SingleText, UnknownText
-from storage.site.health import Fault, find_lasting, workers_silence
+from storage.site.health import Fault, find_lasting, workers_answer
 
 NAME = "Single text"
 EXAMPLE = "Finished the history essay at two in the morning. Some days I wonder what all of this is for."
@@ -267,8 +267,9 @@ def status(single: SingleText, now: datetime) -> tuple[str, str, Sequence[str]]:
         return "! Not decided", "escalate", [kept, *found_sentences(single)]
     if single.state is BatchState.PAUSED:
         return STATE_WORDS[single.state], "quiet", ["Somebody paused it; it goes on when it is resumed."]
-    if (silence := workers_silence(db, now)) is not None:
-        known = silence.since and f"No response since {local_time(silence.since, silence.since)}."
+    answers, heard = workers_answer(db, now)
+    if not answers:
+        known = heard and f"No response since {local_time(heard, heard)}."
         saved = "Your text is saved and will be screened when service resumes."
         down = f"{known or 'No background service is running.'} {saved}"
         return "○ Screening is down", "quiet", [down, *found_sentences(single)]

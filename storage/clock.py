@@ -8,8 +8,8 @@ from sqlalchemy import Connection, DateTime, func, select
 
 
 def shared_now(conn: Connection, now: datetime) -> datetime:
-    """The time now, the same for whoever asks: PostgreSQL's own, so that machines need not agree on theirs; with
-    SQLite, where all is on one machine, the caller's ``now``.
+    """PostgreSQL's own time, so that machines need not agree on theirs; with SQLite, on one machine, the caller's
+    ``now``.
     """
     if conn.dialect.name != "postgresql":
         return now

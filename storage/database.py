@@ -4,7 +4,7 @@ import logging
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import fields
 from enum import StrEnum
@@ -138,9 +138,7 @@ class Database:
             if self.kind == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _PREPARE_LOCK})
             if revision_of(connection) != NEWEST_REVISION:
-                from storage.migrations import upgrade  # imports Alembic, which takes longer than all else here
-
-                upgrade(connection)
+                _upgrade(connection)
 
     def exists(self) -> bool:
         """Whether there is something to open: a file that is there, or a server, which is not asked."""
@@ -156,7 +154,6 @@ class Database:
 
     @property
     def file(self) -> Path:
-        """The file of an embedded database."""
         if self._path is None:
             raise ValueError("only an embedded database is a file")
         return self._path
@@ -174,9 +171,7 @@ class Database:
         return self._url.set(drivername="postgresql").render_as_string(hide_password=False)
 
     def forget(self) -> None:
-        """After something was erased, empty the embedded database's own log, which may still hold it. PostgreSQL
-        overwrites erased rows when it vacuums.
-        """
+        """Empty SQLite's own log after an erasure: it may still hold it. PostgreSQL does so as it vacuums."""
         if self.kind == "sqlite":
             with self._engine.connect() as connection:
                 connection.exec_driver_sql("COMMIT")
@@ -239,6 +234,23 @@ class _SnapshotScope:
 
 _SCOPE: ContextVar[_SnapshotScope | None] = ContextVar("shared", default=None)
 
+Source = Database | Connection
+"""What a function works on: the database, or the connection of a caller who does more in the same moment."""
+
+
+@contextmanager
+def reading(source: Source) -> Iterator[Connection]:
+    """The caller's connection, or one for this block."""
+    with nullcontext(source) if isinstance(source, Connection) else source.read() as connection:
+        yield connection
+
+
+@contextmanager
+def writing(source: Source) -> Iterator[Connection]:
+    """The caller's transaction, or one of its own for this block."""
+    with nullcontext(source) if isinstance(source, Connection) else source.write() as connection:
+        yield connection
+
 
 def record(kind: type[T], row: Any, /, **given: Any) -> T:
     """A record of this dataclass, each field the row's column of its name, but for those that are ``given``."""
@@ -252,6 +264,17 @@ def revision_of(connection: Connection) -> str | None:
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def _upgrade(connection: Connection) -> None:
+    """Bring the tables to the newest revision, in the transaction of the connection."""
+    from alembic import command  # which takes longer to import than all else here
+    from alembic.config import Config
+
+    config = Config()  # no file is read
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
 
 
 def insert_into(connection: Connection, table: Table) -> "sqlite.Insert | postgresql.Insert":
@@ -281,10 +304,7 @@ def upsert(connection: Connection, table: Table, rows: Mapping[str, Any] | Seque
 
 
 def insert_once(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
-    """Insert the row unless one with its key is there; whether it was inserted.
-
-    RETURNING tells: on PostgreSQL a driver's row count after an INSERT means nothing.
-    """
+    """Insert the row unless its key is there; whether it was. RETURNING tells: psycopg's row count means nothing."""
     return connection.execute(_once(connection.dialect.name, table), dict(row)).first() is not None
 
 

@@ -24,7 +24,7 @@ from screening.review.review_form import Disposition, ReviewLabel
 from screening.review.triage import Priority
 from screening.settings import Settings
 from storage.audit_log import append, serialise
-from storage.database import Database, record
+from storage.database import Database, Source, reading, record
 from storage.schema import settings_versions
 
 LONGEST_WORDING = 300
@@ -98,14 +98,16 @@ class SecondReviewRule(StrEnum):
     SOFTENED = "softened"  # unsafe before the engine's view was shown, another label after it
 
 
-def _shown(section: str, label: str, help: str | None = None, *, form: str = "site", **shape: Any) -> Any:
-    """Where and how a page asks for a setting. ``parts`` name the numbers of several, each put into the label;
+def _shown(section: str, default: Any, label: str, help: str | None = None, *, form: str = "site", **shape: Any) -> Any:
+    """A setting with where and how a page asks for it. ``parts`` name the numbers of several, each put into the label;
     ``percent`` is a share that is typed in percent; ``choices`` are offered in this order.
     """
-    return Field(title=label, description=help, json_schema_extra={"form": form, "section": section, **shape})
+    extra = {"form": form, "section": section, **shape}
+    return Field(default, title=label, description=help, json_schema_extra=extra)
 
 
 _screening, _review, _on_every_page = (partial(_shown, each) for each in ("Screening", "Review", "On every page"))
+_sign_in = partial(_shown, "Sign-in")
 _plan, _study, _notify, _keep = (partial(_shown, "", form=each) for each in ("plan", "study", "notify", "keep"))
 _FOUR_MINUTES = tuple[Minutes, Minutes, Minutes, Minutes]
 _PRIORITIES = [priority.name for priority in Priority]
@@ -117,126 +119,97 @@ class SiteSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     stopped: bool = False
-    target_minutes: Annotated[_FOUR_MINUTES, _shown("Response-time targets (minutes)", "{}", parts=_PRIORITIES)] = (
-        5,
+    target_minutes: _FOUR_MINUTES = _shown(
+        "Response-time targets (minutes)", (5, 15, 240, 1440), "{}", parts=_PRIORITIES
+    )
+    follow_up_minutes: tuple[Minutes, Minutes] = _shown(
+        "Follow-ups due (minutes)", (60, 1440), "{}", parts=["Contact now", "Care team, protective services"]
+    )
+    overnight_allowed: bool = _screening(
+        False,
+        "Research files may be screened overnight by message batches",
+        "The service keeps texts and answers for weeks: for research files alone, never for patients' texts.",
+    )
+    unscreened_minutes: Minutes = _screening(
         15,
-        240,
-        1440,
+        "Send unscreened texts to review after (min)",
+        "Where a fault keeps a text from being screened and its upload has unsafe texts reviewed.",
     )
-    follow_up_minutes: Annotated[
-        tuple[Minutes, Minutes],
-        _shown("Follow-ups due (minutes)", "{}", parts=["Contact now", "Care team, protective services"]),
-    ] = (60, 1440)
-    overnight_allowed: Annotated[
-        bool,
-        _screening(
-            "Research files may be screened overnight by message batches",
-            "The service keeps texts and answers for weeks: for research files alone, never for patients' texts.",
-        ),
-    ] = False
-    unscreened_minutes: Annotated[
-        Minutes,
-        _screening(
-            "Send unscreened texts to review after (min)",
-            "Where a fault keeps a text from being screened and its upload has unsafe texts reviewed.",
-        ),
-    ] = 15
-    audit_urgent_share: Annotated[
-        Share,
-        Field(ge=0, le=1),
-        _review("Share of quality checks disguised as P1", "So that P1 does not always mean: labeled unsafe."),
-    ] = 0.1
-    lease_minutes: Annotated[Minutes, _review("Case lock (minutes)")] = 15
-    break_after_texts: Annotated[int, Field(ge=1), _review("Break prompt after texts opened")] = 25
-    second_review_rate: Annotated[
-        float,
-        Field(ge=0, le=1),
-        _review("Share randomly double-reviewed", "Inter-rater agreement is computed from these reviews alone."),
-    ] = 0.05
-    unsure_at: Annotated[int, Field(ge=1, le=5), _review("Low confidence: at or below")] = 2
-    second_review_rules: Annotated[
-        tuple[SecondReviewRule, ...], _review("Always second-review", choices=list(SecondReviewRule))
-    ] = tuple(SecondReviewRule)[2:]
-    dispositions: Annotated[
-        tuple[Disposition, ...],
-        AfterValidator(_offered),
-        _review(
-            "Dispositions offered, in this order",
-            "One is required for every unsafe text and every P0 or P1 case.",
-            choices=list(Disposition)[1:],
-        ),
-    ] = tuple(Disposition)[1:]
-    break_wording: Annotated[
-        Words,
-        _review(
-            "Wording of the break prompt",
-            "Plain text; {texts} stands for the number of texts opened since the last break.",
-        ),
-    ] = BREAK_WORDING
-    guideline: Annotated[
-        str,
-        Field(max_length=8_000),
-        _review("Guideline for reviewers", "Plain text, beside what the labels mean (G on the inbox)."),
-    ] = ""
-    idle_minutes: Annotated[Minutes, _shown("Sign-in", "Sign-in ends when idle for (min)")] = 30
-    absolute_minutes: Annotated[Minutes, _shown("Sign-in", "Sign-in ends in any case after (min)")] = 720
-    help_text: Annotated[str, Field(max_length=300), _on_every_page("Help wording")] = (
-        "US: call 911 in immediate danger, call or text 988. Elsewhere: findahelpline.com."
+    audit_urgent_share: Annotated[Share, Field(ge=0, le=1)] = _review(
+        0.1, "Share of quality checks disguised as P1", "So that P1 does not always mean: labeled unsafe."
     )
-    protocol_address: Annotated[
-        WebAddress, _on_every_page("Address of your protocol", "Linked beside the help wording at every case.")
-    ] = ""
-    intended_use: Annotated[str, Field(max_length=1_000), _on_every_page("Intended use")] = INTENDED_USE
-    audit_at_most: Annotated[  # the plan of the audit: see `AuditPlan`
-        Share, Field(ge=0.001, le=0.5), _plan("Missed at most, %", percent=True)
-    ] = 0.05
-    audit_confidence: Annotated[Share, Field(ge=0.5, le=0.999), _plan("Confidence, %", percent=True)] = 0.95
-    audit_allowed_misses: Annotated[int, Field(ge=0, le=100), _plan("Misses allowed")] = 0
-    audit_floor: Annotated[
-        Annotated[Share, Field(ge=0.001, le=1)] | None,
-        _plan(
-            "Sampling rate, %",
-            "Only texts sampled with at least this probability count. Empty: that of the first text under this plan.",
-            percent=True,
-        ),
-    ] = None
-    audit_report_on: Annotated[
-        date | None,
-        _plan(
-            "Planned analysis date",
-            "On this day alone, fixed before it comes, the report tells the tighter bound of one analysis.",
-        ),
-    ] = None
-    study_texts: Annotated[
-        StudyWords,
-        _study("Participants (STARD 8, 20)", "Where and when the texts were written, by whom: age, sex, setting."),
-    ] = ""
-    study_events: Annotated[
-        StudyWords,
-        _study("Adverse events (STARD 25)", 'Number and nature of adverse events, or "none", and how monitored.'),
-    ] = ""
-    study_registration: Annotated[
-        StudyWords, _study("Registration (STARD 28)", "Register and number; or not registered.")
-    ] = ""
-    study_protocol: Annotated[
-        StudyWords, _study("Protocol (STARD 29)", "Where the whole protocol can be read; or that there is none.")
-    ] = ""
-    study_funding: Annotated[StudyWords, _study("Funding (STARD 30)", "Who paid, and what part they had.")] = ""
-    notify_minutes: Annotated[_FOUR_MINUTES, _notify("{}: at most one every N min", parts=_PRIORITIES)] = (1, 5, 15, 60)
-    notify_next_after_minutes: Annotated[
-        Minutes,
-        _notify("Escalate to next on call after N min", "Where nobody has opened or is reviewing the case."),
-    ] = 5
-    public_address: Annotated[
-        WebAddress, _notify("Address of this site", "Where people open it: links in messages lead there.")
-    ] = ""
-    time_zone: Annotated[str, AfterValidator(_known_zone), _notify("Time zone", "Of quiet hours.")] = "UTC"
-    keep_texts_days: Annotated[Days, _keep("Texts, after they were decided or abandoned: days", "Empty: kept.")] = None
-    keep_drafts_days: Annotated[Days, _keep("Drafts: days", "Empty: kept.")] = None
-    keep_rejected_days: Annotated[Days, _keep("Rejected rows: days", "Empty: kept.")] = None
-    keep_messages_days: Annotated[Days, _keep("Sent messages: days", "Empty: kept.")] = None
-    keep_sessions_days: Annotated[Days, _keep("Sign-in sessions: days", "Empty: kept.")] = None
-    erasure_by_two: Annotated[bool, _keep("Require two people to delete")] = False
+    lease_minutes: Minutes = _review(15, "Case lock (minutes)")
+    break_after_texts: Annotated[int, Field(ge=1)] = _review(25, "Break prompt after texts opened")
+    second_review_rate: Annotated[float, Field(ge=0, le=1)] = _review(
+        0.05, "Share randomly double-reviewed", "Inter-rater agreement is computed from these reviews alone."
+    )
+    unsure_at: Annotated[int, Field(ge=1, le=5)] = _review(2, "Low confidence: at or below")
+    second_review_rules: tuple[SecondReviewRule, ...] = _review(
+        tuple(SecondReviewRule)[2:], "Always second-review", choices=list(SecondReviewRule)
+    )
+    dispositions: Annotated[tuple[Disposition, ...], AfterValidator(_offered)] = _review(
+        tuple(Disposition)[1:],
+        "Dispositions offered, in this order",
+        "One is required for every unsafe text and every P0 or P1 case.",
+        choices=list(Disposition)[1:],
+    )
+    break_wording: Words = _review(
+        BREAK_WORDING,
+        "Wording of the break prompt",
+        "Plain text; {texts} stands for the number of texts opened since the last break.",
+    )
+    guideline: Annotated[str, Field(max_length=8_000)] = _review(
+        "", "Guideline for reviewers", "Plain text, beside what the labels mean (G on the inbox)."
+    )
+    idle_minutes: Minutes = _sign_in(30, "Sign-in ends when idle for (min)")
+    absolute_minutes: Minutes = _sign_in(720, "Sign-in ends in any case after (min)")
+    help_text: Annotated[str, Field(max_length=300)] = _on_every_page(
+        "US: call 911 in immediate danger, call or text 988. Elsewhere: findahelpline.com.", "Help wording"
+    )
+    protocol_address: WebAddress = _on_every_page(
+        "", "Address of your protocol", "Linked beside the help wording at every case."
+    )
+    intended_use: Annotated[str, Field(max_length=1_000)] = _on_every_page(INTENDED_USE, "Intended use")
+    # the plan of the audit: see `AuditPlan`
+    audit_at_most: Annotated[Share, Field(ge=0.001, le=0.5)] = _plan(0.05, "Missed at most, %", percent=True)
+    audit_confidence: Annotated[Share, Field(ge=0.5, le=0.999)] = _plan(0.95, "Confidence, %", percent=True)
+    audit_allowed_misses: Annotated[int, Field(ge=0, le=100)] = _plan(0, "Misses allowed")
+    audit_floor: Annotated[Share, Field(ge=0.001, le=1)] | None = _plan(
+        None,
+        "Sampling rate, %",
+        "Only texts sampled with at least this probability count. Empty: that of the first text under this plan.",
+        percent=True,
+    )
+    audit_report_on: date | None = _plan(
+        None,
+        "Planned analysis date",
+        "On this day alone, fixed before it comes, the report tells the tighter bound of one analysis.",
+    )
+    study_texts: StudyWords = _study(
+        "", "Participants (STARD 8, 20)", "Where and when the texts were written, by whom: age, sex, setting."
+    )
+    study_events: StudyWords = _study(
+        "", "Adverse events (STARD 25)", 'Number and nature of adverse events, or "none", and how monitored.'
+    )
+    study_registration: StudyWords = _study("", "Registration (STARD 28)", "Register and number; or not registered.")
+    study_protocol: StudyWords = _study(
+        "", "Protocol (STARD 29)", "Where the whole protocol can be read; or that there is none."
+    )
+    study_funding: StudyWords = _study("", "Funding (STARD 30)", "Who paid, and what part they had.")
+    notify_minutes: _FOUR_MINUTES = _notify((1, 5, 15, 60), "{}: at most one every N min", parts=_PRIORITIES)
+    notify_next_after_minutes: Minutes = _notify(
+        5, "Escalate to next on call after N min", "Where nobody has opened or is reviewing the case."
+    )
+    public_address: WebAddress = _notify(
+        "", "Address of this site", "Where people open it: links in messages lead there."
+    )
+    time_zone: Annotated[str, AfterValidator(_known_zone)] = _notify("UTC", "Time zone", "Of quiet hours.")
+    keep_texts_days: Days = _keep(None, "Texts, after they were decided or abandoned: days", "Empty: kept.")
+    keep_drafts_days: Days = _keep(None, "Drafts: days", "Empty: kept.")
+    keep_rejected_days: Days = _keep(None, "Rejected rows: days", "Empty: kept.")
+    keep_messages_days: Days = _keep(None, "Sent messages: days", "Empty: kept.")
+    keep_sessions_days: Days = _keep(None, "Sign-in sessions: days", "Empty: kept.")
+    erasure_by_two: bool = _keep(False, "Require two people to delete")
     accepted_model_names: tuple[str, ...] = ()  # beside the one asked and those of the environment
 
     @property
@@ -267,10 +240,9 @@ class SettingsVersion:
 class AuditPlan:
     """What the audit sets out to show: a miss rate of at most ``at_most`` at a confidence, with so many misses allowed.
 
-    ``since`` is when it was last changed and ``changes`` how often; None and 0 where the default was never changed.
-    A plan chosen after misses were seen shows nothing, so what was settled before ``since`` is no evidence for it.
-    ``floor`` is the audit probability π that it counts from: None takes that of the first case audited under it.
-    ``report_on`` is the one day on which a bound for one look is told, if it was after the last change.
+    ``since`` is when it was last changed and ``changes`` how often: a plan chosen after misses were seen shows nothing,
+    so what was settled before is no evidence for it. ``floor`` is the audit probability π that it counts from; None:
+    that of the first case under it. ``report_on`` is the one day on which a bound for one look is told.
     """
 
     at_most: float
@@ -296,16 +268,10 @@ def settings_of(body: Mapping[str, Any] | None) -> SiteSettings:
     return SiteSettings() if body is None else SiteSettings.model_validate(body)
 
 
-def current_in(conn: Connection) -> SettingsVersion:
-    """The settings in force, inside the caller's transaction."""
-    row = conn.execute(_LATEST).first()
+def current(db: Source) -> SettingsVersion:
+    with reading(db) as conn:
+        row = conn.execute(_LATEST).first()
     return SettingsVersion(version=0, settings=SiteSettings()) if row is None else _version(row)
-
-
-def current(db: Database) -> SettingsVersion:
-    """The settings in force."""
-    with db.read() as conn:
-        return current_in(conn)
 
 
 def second_review_rates(conn: Connection) -> Callable[[datetime], float]:
@@ -322,7 +288,6 @@ def is_stopped(db: Database) -> bool:
 
 
 def history(db: Database, actor: Actor) -> tuple[SettingsVersion, ...]:
-    """All versions, the newest first."""
     require(actor, Action.VIEW_SETTINGS)
     rows = db.rows(select(settings_versions).order_by(settings_versions.c.version.desc()))
     return tuple(_version(row) for row in rows)
@@ -330,35 +295,27 @@ def history(db: Database, actor: Actor) -> tuple[SettingsVersion, ...]:
 
 def audit_plan(db: Database) -> AuditPlan:
     """The plan of the audit in force, with its last change."""
-    rows = db.rows(select(settings_versions).order_by(settings_versions.c.version))
     plan = _plan_of(SiteSettings())
-    for version in map(_version, rows):
-        now = _plan_of(version.settings)
+    for row in db.rows(select(settings_versions).order_by(settings_versions.c.version)):
+        now = _plan_of(settings_of(row.body))
         if now != replace(plan, since=None, changes=0):
-            plan = replace(now, since=version.at, changes=plan.changes + 1)
+            plan = replace(now, since=row.at, changes=plan.changes + 1)
     return plan
 
 
 def _plan_of(settings: SiteSettings) -> AuditPlan:
-    return AuditPlan(
-        at_most=settings.audit_at_most,
-        confidence=settings.audit_confidence,
-        allowed_misses=settings.audit_allowed_misses,
-        floor=settings.audit_floor,
-        report_on=settings.audit_report_on,
-    )
+    names = ("at_most", "confidence", "allowed_misses", "floor", "report_on")
+    return AuditPlan(**{name: getattr(settings, f"audit_{name}") for name in names})
 
 
 def change(db: Database, by: Acting, settings: SiteSettings, based_on: int) -> SettingsVersion:
     """A new version, made from version ``based_on``; StaleSettings when that is not the one in force. The same change
-    by the same person a second time is the version that the first made.
-
-    The stop button is not moved by this: whatever ``settings`` says of it, it stays as it is.
+    by the same person again is the version that the first made. The stop button stays as it is.
     """
     require(by.actor, Action.CHANGE_SETTINGS)
     with db.write() as conn:
         serialise(conn)
-        before = current_in(conn)
+        before = current(conn)
         after = settings.model_copy(update={"stopped": before.settings.stopped})
         if (before.version, before.by, before.settings) == (based_on + 1, by.id, after):
             return before
@@ -372,7 +329,7 @@ def accept_model_name(db: Database, by: Acting, name: str) -> SettingsVersion:
     require(by.actor, Action.CHANGE_SETTINGS)
     with db.write() as conn:
         serialise(conn)
-        before = current_in(conn)
+        before = current(conn)
         if name in before.settings.accepted_model_names:
             return before
         names = (*before.settings.accepted_model_names, name)
@@ -392,7 +349,6 @@ def stop(db: Database, by: Acting) -> SettingsVersion:
 
 
 def start(db: Database, by: Acting) -> SettingsVersion:
-    """Release the stop button."""
     return _switch(db, by, Action.START, False, "started")
 
 
@@ -400,7 +356,7 @@ def _switch(db: Database, by: Acting, allowed: Action, stopped: bool, action: st
     require(by.actor, allowed)
     with db.write() as conn:
         serialise(conn)
-        before = current_in(conn)
+        before = current(conn)
         if before.settings.stopped is stopped:
             return before
         return _add(conn, by, before, before.settings.model_copy(update={"stopped": stopped}), action)

@@ -30,7 +30,7 @@ from screening.review.policy import Action, is_allowed, require
 from screening.review.triage import Priority, Reach
 from screening.text.flags import Flag
 from storage.audit_log import append
-from storage.database import Database, insert_into, upsert
+from storage.database import Database, Source, insert_into, reading, upsert
 from storage.schema.engine import screenings
 from storage.schema.intake import batches, cases
 from storage.schema.review import adjudications, inbox_entries, reviews, unblindings
@@ -49,13 +49,11 @@ class Unread(Exception):
 
 
 def is_in_review(case_id: ColumnElement[str]) -> ColumnElement[bool]:
-    """The condition that a case is open in the inbox."""
     open_now = exists().where(_ENTRY.c.case_id == case_id, _ENTRY.c.closed_at.is_(None))
     return open_now.correlate_except(_ENTRY)  # however deep it stands in a query
 
 
 def has_rated(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
-    """The condition that this person has reviewed the case."""
     own = exists().where(_REVIEW.c.case_id == case_id, _REVIEW.c.reviewer == actor.id)
     return own.correlate_except(_REVIEW)
 
@@ -193,14 +191,10 @@ def was_erased(case_id: ColumnElement[str]) -> ColumnElement[bool]:
     return exists().where(its.c.id == case_id, its.c.erased_at.is_not(None)).correlate_except(its)
 
 
-def is_erased(conn: Connection, case_id: str) -> bool:
-    """Whether this one was."""
-    return bool(conn.execute(select(was_erased(literal(case_id)))).scalar())
-
-
-def is_erased_now(db: Database, case_id: str) -> bool:
-    """The same, for a page that keeps the text of a case from one run to the next."""
-    return bool(db.value(select(was_erased(literal(case_id)))))
+def is_erased(db: Source, case_id: str) -> bool:
+    """Whether this one was; also asked by pages that keep the text of a case from one run to the next."""
+    with reading(db) as conn:
+        return bool(conn.execute(select(was_erased(literal(case_id)))).scalar())
 
 
 def accepted_label(case_id: ColumnElement[str]) -> ScalarSelect[Any]:
@@ -225,7 +219,6 @@ def accepted_labels(batch_id: str) -> Select[Any]:
 
 
 def is_accepted(case_id: ColumnElement[str]) -> ColumnElement[bool]:
-    """The condition that a case has an accepted label."""
     made = adjudications.alias().c
     return and_(exists().where(made.case_id == case_id), ~is_in_review(case_id))
 

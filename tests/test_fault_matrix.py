@@ -32,18 +32,18 @@ from screening.review.review_form import ReviewLabel
 from screening.review.triage import Reach
 from screening.text.received import receive
 from storage import database as database_module
+from storage.audit_log import verify
 from storage.batches import batches, intake
 from storage.database import Database, Fault, passing_fault
 from storage.research.corrected_labels import export_corrected_labels
-from storage.review import adjudication, claims, inbox, reviews, worklist
+from storage.review import adjudication, claims, follow_ups, inbox, reviews
 from storage.review.erasure import By, Selection, erase
 from storage.schema import cases, metadata
 from storage.schema import reviews as reviews_table
 from storage.settings_store import SiteSettings, change, current
 from storage.site import accounts, outbox
-from storage.site.audit_check import verify
-from storage.site.recipients import Event, add_recipient
-from storage.site.recipients import Kind as Channel
+from storage.site.outbox import Event, add_recipient
+from storage.site.outbox import Kind as Channel
 from tests.databases import copy_of, postgresql_database
 from tests.jobs.running import agents
 from tests.jobs.running import batch as batch_of_simulated_agents
@@ -117,7 +117,7 @@ OPERATIONS: dict[str, Callable[[Database, Ids], Any]] = {
     "amend": lambda db, ids: adjudication.amend(
         db, SENIOR.at(LATER), ids["closed"], ReviewLabel.UNSAFE, "looked again", 1
     ),
-    "send to review": lambda db, ids: worklist.request_second_looks(db, SENIOR.at(NOW), [ids["safe"]]),
+    "send to review": lambda db, ids: follow_ups.request_second_looks(db, SENIOR.at(NOW), [ids["safe"]]),
     "erase": lambda db, ids: erase(db, SENIOR.at(LATER), Selection(by=By.CASE, value=ids["closed"]), "a letter"),
     "tell": lambda db, _: outbox.collect(db, LATER),
     "settings": set_lease,

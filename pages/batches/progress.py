@@ -23,10 +23,10 @@ from screening.words import count_of
 from storage.batches.batch_state import ACTIVE, ENDED, STOPPED, BatchState
 from storage.batches.batches import BatchSummary, Progress
 from storage.batches.configurations import load_configuration
+from storage.batches.counts import batch_now
 from storage.batches.overnight import OvernightProgress
 from storage.batches.results import Ways, batch_overview
 from storage.database import Database
-from storage.research.standing import batch_now
 from storage.site import health
 
 
@@ -77,7 +77,7 @@ def show_progress(batch_id: str, found: Progress, *, held: str | None = None, li
 
 def find_hold(db: Database, now: datetime) -> str | None:
     """What keeps every batch of the site from going on at this moment, in words."""
-    if not health.worker_lives(db, now):
+    if not health.live_workers(db, now):
         return "Screening is down: no background service is running"
     fault = health.find_lasting(db, health.Fault.MODEL)
     return None if fault is None else error_words(fault.cause or NO_LABEL).capitalize()

@@ -23,11 +23,11 @@ from screening.words import count_of
 from storage.batches.counts import IN_REVIEW, PENDING
 from storage.batches.results import Result
 from storage.database import Database
-from storage.research import cells, standing
+from storage.research import cells
 from storage.research.listed import Cell, Sort
 from storage.review import claims, evidence
-from storage.review.worklist import MOST, SecondLooks, request_second_looks
-from storage.visibility import choose_hiding, hides_in_review, is_erased_now
+from storage.review.follow_ups import MOST, SecondLooks, request_second_looks
+from storage.visibility import choose_hiding, hides_in_review, is_erased
 
 PAGE, QUICK_TAGS = 25, 5
 HIDE, SAID = "hide_in_review", "sent_to_review"
@@ -95,10 +95,7 @@ def _options(db: Database, person: Actor, base: Cell) -> Mapping[str, Mapping[st
     of_groups = {one: visible(one) for one in cells.groups(db, person, base.batch_id)}
     if not is_allowed(person, Action.VIEW_RESULTS):  # nothing by which a list would tell of outcomes or labels
         return {"group": of_groups, "sort": {one: SORTS[one] for one in ("group", "id")}}
-    shown = context.compute(
-        cells.shown_kinds, person, base.batch_id, standing=standing.batch_now(db, person, base.batch_id), cases=0
-    )
-    found = cells.cell_choices(db, person, base, shown)
+    found = cells.cell_choices(db, person, base)
     options: dict[str, Mapping[str, str]] = {
         "outcome": {one: outcome_words(one) for one in (*map(str, Outcome), IN_REVIEW, PENDING)},
         "reference": {"safe": "safe", "unsafe": "unsafe"},
@@ -368,7 +365,7 @@ def _steps(ids: Sequence[str], case: Result) -> None:
 
 def _text(db: Database, person: Actor, case: Result) -> None:
     """Each text is read, and logged, once a visit, and once more after it was erased."""
-    kept = f"viewer_texts_{is_erased_now(db, case.case_id)}"
+    kept = f"viewer_texts_{is_erased(db, case.case_id)}"
     seen: dict[str, evidence.CaseText | None] = st.session_state.setdefault(kept, {})
     if case.case_id not in seen:
         try:

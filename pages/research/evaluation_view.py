@@ -26,7 +26,7 @@ from screening.review.policy import Action, is_allowed
 from screening.words import count_of
 from storage.database import Database
 from storage.research.listed import Cell
-from storage.review.worklist import MOST, request_second_looks
+from storage.review.follow_ups import MOST, request_second_looks
 
 LEVELS = (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1)
 CHOSEN_HERE = "Settings picked because they score best here will look too good. Confirm on a separate batch."

@@ -51,9 +51,9 @@ from screening.review.triage import WHO_SEES_WHAT, Priority
 from screening.settings import SIMULATED_NOTICE, Settings
 from screening.words import count_of
 from storage.batches.configurations import Configuration
+from storage.batches.counts import configuration_now, count_reviews, reviews_now
 from storage.database import Database
 from storage.research.reliability import audit_sample, measured_configurations, outcome_mix
-from storage.research.standing import configuration_now, count_reviews, reviews_now
 from storage.review.reports import PriorityShift, shift_of
 from storage.settings_store import SiteSettings, audit_plan
 

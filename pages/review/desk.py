@@ -26,7 +26,7 @@ from storage.review.reviews import Review
 from storage.schema import ERASED
 from storage.settings_store import SiteSettings
 from storage.site.accounts import SessionEnded
-from storage.visibility import is_erased_now
+from storage.visibility import is_erased
 
 REMEMBERED = 60
 """Actions of a page whose answers are kept: an action that comes twice is done once."""
@@ -206,7 +206,7 @@ def see(here: Here, case_id: str | None) -> None:
         open_case(here, case_id)
         return
     had = desk is not None and desk.mine is not None and desk.text is not None and desk.text.text != ERASED
-    if desk is not None and had and is_erased_now(here.db, desk.case_id):
+    if desk is not None and had and is_erased(here.db, desk.case_id):
         open_case(here, desk.case_id)
 
 

@@ -27,7 +27,7 @@ from screening.review.triage import Priority
 from screening.settings import Settings
 from storage.database import Database, passing_fault
 from storage.review.reports import figures, require_ready
-from storage.site.health import Fault, find_lasting, last_ended, workers_silence
+from storage.site.health import Fault, find_lasting, last_ended, workers_answer
 
 LOOK_EVERY = timedelta(seconds=3)
 PROBE_BYTES = 8_192
@@ -185,14 +185,14 @@ def agents_words(settings: Settings, own: PipelineConfig | None) -> str:
 
 def status_lines(db: Database, agents: str, now: datetime) -> list[tuple[bool, str]]:
     """Whether the screening service and the model do their work, in a sentence each."""
-    silence, fault, ended = workers_silence(db, now), find_lasting(db, Fault.MODEL), last_ended(db)
+    (works, heard), fault, ended = workers_answer(db, now), find_lasting(db, Fault.MODEL), last_ended(db)
     last = f"last text screened {local_time(ended, now)}" if ended else "no text screened yet"
-    if silence is None:
+    if works:
         service = "Screening service: running"
     else:
-        since = f" since {local_time(silence.since, now)}" if silence.since else ""
+        since = f" since {local_time(heard, now)}" if heard else ""
         service = f"Screening is down{since}. New texts wait and nobody is screening them."
     if fault is not None:
         why = error_words(fault.cause or NO_LABEL).removeprefix("the model ")
-        return [(silence is None, service), (False, f"{agents}: {why} since {local_time(fault.began_at, now)}")]
-    return [(silence is None, service), (silence is None, f"{agents}: {last}")]
+        return [(works, service), (False, f"{agents}: {why} since {local_time(fault.began_at, now)}")]
+    return [(works, service), (works, f"{agents}: {last}")]

@@ -14,9 +14,9 @@ from screening.review.actors import Actor
 from screening.text.display import visible
 from screening.words import count_of
 from storage.database import Database
-from storage.site import health, outbox, recipients
+from storage.site import health, outbox
 from storage.site.accounts import MOST_PER_MINUTE, Made, Program, Scope, list_programs, make_program, revoke_program
-from storage.site.recipients import Event, Kind, Recipient
+from storage.site.outbox import Event, Kind, Recipient
 
 EVENT_WORDS = {
     Event.ARRIVED_P0: "new P0",
@@ -41,7 +41,7 @@ def notifications_panel(db: Database, person: Actor) -> None:
         "A message holds a priority, a number and a link: never a text, a label, or the id of a case or a person. "
         "Only those listed here are told anything."
     )
-    found = recipients.list_recipients(db, person)
+    found = outbox.list_recipients(db, person)
     if not found:
         st.warning("No one is notified of urgent cases. Add a recipient.", icon=":material/notifications_off:")
     for lasting in health.open_faults(db):
@@ -57,7 +57,7 @@ def notifications_panel(db: Database, person: Actor) -> None:
         st.code(secret, language=None)
     for one in found:
         _recipient(db, person, one)
-    if waiting := recipients.waiting_messages(db, person):
+    if waiting := outbox.waiting_messages(db, person):
         st.caption(f"{count_of(waiting, 'message')} on the way or held back by an interval.")
     _add(db, person)
     st.subheader("How often, and where a message leads")
@@ -78,11 +78,9 @@ def _recipient(db: Database, person: Actor, one: Recipient) -> None:
             word = "Switch off" if one.active else "Switch on"
             if st.button(word, key=f"{word}_{one.id}"):  # pressed twice it is not the other one
                 active = not one.active
-                _act_and_say(
-                    lambda: recipients.set_active(db, person.at(context.now()), one.id, active), f"{word}: done."
-                )
+                _act_and_say(lambda: outbox.set_active(db, person.at(context.now()), one.id, active), f"{word}: done.")
             if st.button("Remove", key=f"remove_{one.id}"):
-                _act_and_say(lambda: recipients.remove_recipient(db, person.at(context.now()), one.id), "Removed.")
+                _act_and_say(lambda: outbox.remove_recipient(db, person.at(context.now()), one.id), "Removed.")
 
 
 def _facts(one: Recipient) -> str:
@@ -119,7 +117,7 @@ def _add(db: Database, person: Actor) -> None:
             "Told of", list(Event), list(Event), format_func=EVENT_WORDS.__getitem__, key="notify_events"
         )
         left, middle, right = st.columns(3)
-        step = left.number_input("Place in the on-call order", 1, recipients.MOST_STEPS, 1, key="notify_step")
+        step = left.number_input("Place in the on-call order", 1, outbox.MOST_STEPS, 1, key="notify_step")
         begin = middle.time_input("Quiet from", None, key="notify_quiet_from")
         end = right.time_input("Quiet to", None, key="notify_quiet_to", help="P0, faults and tests are always sent.")
         pressed = st.form_submit_button("Add", type="primary")
@@ -135,7 +133,7 @@ def _add(db: Database, person: Actor) -> None:
                 shown = channels.describe(target, private=private)
             else:
                 shown = str(channels.target_of(target, private=private).hostname)
-            _made, secret = recipients.add_recipient(
+            _made, secret = outbox.add_recipient(
                 db, person.at(context.now()), name=name, kind=kind, target=target.strip(), shown=shown,
                 step=int(step), events=frozenset(events), quiet=quiet,
             )  # fmt: skip

@@ -141,9 +141,7 @@ def change(
     of_file: bool = False,
     **columns: Any,
 ) -> None:
-    """Set a batch's state, and record what was done to it, in the caller's transaction; ``of_file``: to the reading of
-    its file, and not to its cases.
-    """
+    """Set a batch's state and record what was done to it; ``of_file``: to the reading of its file, not to its cases."""
     changed = columns if of_file else {**columns, "changed_at": by.now}
     conn.execute(update(batches).where(batches.c.id == batch_id).values(changed))
     audit_log.append(conn, by, action, batch_id, details or {})

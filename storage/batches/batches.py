@@ -114,9 +114,7 @@ class BatchSummary:
 
 
 def create_batch(db: Database, by: Acting, new: NewBatch) -> str:
-    """Begin a batch that takes in rows, and return its id; with a submission known before, that one's. Raises
-    Forbidden.
-    """
+    """Begin a batch that takes in rows, and return its id; with a submission known before, that one's."""
     require(by.actor, Action.SCREEN_TEXT if new.kind == "interactive" else Action.CREATE_BATCH)
     batch_id = new_id(by.now)
     row = asdict(new)
@@ -186,7 +184,7 @@ def batch_state(db: Database, batch_id: str) -> BatchState:
 
 
 def progress(db: Database, batch_id: str, now: datetime | None = None) -> Progress:
-    """How far the batch is; costs the same for any size. The rate is taken up to ``now``, or the last outcome. Raises
+    """How far the batch is, whatever its size. The rate is taken up to ``now``, or the last outcome. Raises
     UnknownBatch.
     """
     with db.read() as conn:
@@ -202,9 +200,7 @@ def list_batches(
     kind: Literal["batch", "interactive"] | None = "batch",
     now: datetime | None = None,
 ) -> tuple[BatchSummary, ...]:
-    """The newest first, each with its `progress`; ``kind`` None lists single texts too.
-    Raises Forbidden.
-    """
+    """The newest first, each with its `progress`; ``kind`` None lists single texts too."""
     require(actor, Action.VIEW_BATCHES)
     query = select(batches).order_by(batches.c.created_at.desc(), batches.c.id.desc()).limit(limit).offset(offset)
     if kind is not None:

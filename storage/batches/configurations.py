@@ -20,7 +20,7 @@ from screening.pipeline.files import PipelineRefused
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append, serialise
-from storage.database import Database, insert_into, record
+from storage.database import Database, Source, insert_into, reading, record
 from storage.schema import cases, configurations, node_runs, pipeline_activations, pipeline_versions, preflights
 
 _ASKED = {"name", "prompt", "instructions", "role", "model", "temperature", "server", "protocol", "routes"}
@@ -36,7 +36,6 @@ class Configuration:
 
     @property
     def body(self) -> dict[str, Any]:
-        """The whole configuration as JSON values."""
         return {
             "pipeline": self.pipeline.model_dump(mode="json"),
             "sampler": dict(self.sampler),
@@ -123,7 +122,6 @@ class Configurations:
         self._kept: dict[str, Configuration] = {}
 
     def get(self, db: Database, version: str) -> Configuration:
-        """As `load_configuration`."""
         if version not in self._kept:
             self._kept[version] = load_configuration(db, version)
         return self._kept[version]
@@ -156,14 +154,17 @@ class Preflight:
         return self.passed or self.overridden_by is not None
 
 
-def latest_preflight(db: Database, configuration: str) -> Preflight | None:
+def latest_preflight(db: Source, configuration: str) -> Preflight | None:
     """The latest try of what `Configuration.preflight_key` names; None where there was none."""
-    with db.read() as conn:
-        return _latest(conn, configuration)
+    tried = select(preflights).where(preflights.c.configuration == configuration)
+    with reading(db) as conn:
+        if (row := conn.execute(tried.order_by(preflights.c.id.desc()).limit(1)).first()) is None:
+            return None
+    ends = {name: (end[0], end[1]) for name, end in row.ends.items()}
+    return record(Preflight, row, passed=bool(row.passed), ends=ends, other_names=tuple(row.other_names or ()))
 
 
 def keep_preflight(db: Database, configuration: str, found: Probed, now: datetime) -> None:
-    """Store the result of a try."""
     with db.write() as conn:
         row = {"configuration": configuration, "passed": int(found.passed), "message": found.message, "at": now}
         row |= {"ends": {name: list(end) for name, end in found.ends.items()}, "other_names": list(found.other_names)}
@@ -171,34 +172,19 @@ def keep_preflight(db: Database, configuration: str, found: Probed, now: datetim
 
 
 def override_preflight(db: Database, by: Acting, configuration: str, reason: str) -> None:
-    """Allow a configuration whose latest try failed, in writing. Raises Forbidden, NothingToOverride, and
-    ValueError for a short reason.
-    """
+    """Allow in writing what failed its latest try. NothingToOverride where none did, ValueError for a short reason."""
     require(by.actor, Action.CHANGE_SETTINGS)
     reason = reason.strip()
     if len(reason) < LEAST_REASON:
         raise ValueError(f"say in at least {LEAST_REASON} characters why this model may be asked all the same")
     with db.write() as conn:
         serialise(conn)
-        found = _latest(conn, configuration)
+        found = latest_preflight(conn, configuration)
         if found is None or found.allows:
             raise NothingToOverride("there is no failed try of this configuration to override")
         allowed = {"overridden_by": by.id, "reason": reason, "overridden_at": by.now}
         conn.execute(update(preflights).where(preflights.c.id == found.id).values(allowed))
         append(conn, by, "preflight_overridden", configuration, {"preflight": found.id})
-
-
-def _latest(conn: Connection, configuration: str) -> Preflight | None:
-    tried = select(preflights).where(preflights.c.configuration == configuration)
-    if (row := conn.execute(tried.order_by(preflights.c.id.desc()).limit(1)).first()) is None:
-        return None
-    return record(
-        Preflight,
-        row,
-        passed=bool(row.passed),
-        ends={name: (end[0], end[1]) for name, end in row.ends.items()},
-        other_names=tuple(row.other_names or ()),
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,10 +220,8 @@ class ReasonMissing(ValueError):
 
 
 def keep_version(db: Database, by: Acting, pipeline: PipelineConfig, note: str, based_on: int) -> PipelineVersion:
-    """Save as the next version of its name; the newest version itself when nothing differs from it.
-
-    ``based_on`` is the number of the newest version that the writer saw, 0 for none. Raises Forbidden, StalePipeline,
-    and UndecidableError for a pipeline that could never decide.
+    """The next version of its name; the newest itself when nothing differs from it. ``based_on`` is the newest number
+    that the writer saw, 0 for none. Raises StalePipeline, and UndecidableError for one that could never decide.
     """
     require(by.actor, Action.DRAFT_PIPELINE)
     require_decidable(pipeline)
@@ -280,10 +264,8 @@ def get_version(db: Database, name: str, number: int | None = None) -> PipelineV
 def activate(
     db: Database, by: Acting, name: str, number: int, reason: str, comparison: Mapping[str, Any] | None = None
 ) -> Row[Any]:
-    """Put a version in force for what is handed in from now on; cases already handed in end with theirs.
-
-    Putting the version in force that is so already changes nothing.
-    Raises Forbidden, UnknownPipeline, and ReasonMissing without a comparison and without a reason.
+    """Put a version in force for what is handed in from now on; again changes nothing. Raises UnknownPipeline, and
+    ReasonMissing without a comparison and without a reason.
     """
     require(by.actor, Action.ACTIVATE_PIPELINE)
     if not reason.strip() and comparison is None:

@@ -1,5 +1,5 @@
 """A batch's running counts: how many of its rows are of each kind, and what they cost. So progress and caps cost the
-same for ten rows and for a million.
+same for ten rows and for a million. And by what pages tell whether a figure may be another by now.
 
 Added to in the transaction that inserts the fact that is counted, and only when the insert took place. The tests derive
 the same counts from the facts alone.
@@ -9,14 +9,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, bindparam, case, func, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from screening.labels import Outcome
-from storage.database import insert_for, record
-from storage.schema import batch_counts
+from screening.review.actors import Actor
+from storage.database import Database, insert_for, record
+from storage.schema.intake import batch_counts, batches, cases
+from storage.schema.review import (
+    ENTERED_OTHERWISE,
+    adjudications,
+    inbox_entries,
+    reviews,
+    second_review_requests,
+    unblindings,
+    undone_reviews,
+)
 
 SHARDS = 8
 """Rows among which each count of a batch is spread: so many commits on one batch need not wait for each other."""
@@ -116,7 +126,6 @@ class Kind:
 
 
 def kind_of(key: str) -> Kind:
-    """The kind that has this key."""
     outcome, reference, node, reason = key.split("/")
     return Kind(outcome=outcome, reference=reference or None, node=node or None, reason=reason or None)
 
@@ -174,7 +183,6 @@ _TOTALS = (
 
 
 def totals(conn: Connection, batch_ids: Sequence[str]) -> dict[str, Totals]:
-    """The sums of each of these batches."""
     found = dict.fromkeys(batch_ids, NOTHING)
     for row in conn.execute(_TOTALS, {"wanted": list(batch_ids)}):
         integers = {name: int(getattr(row, name)) for name in (*_CASES, *_SPENT[:-1])}
@@ -188,3 +196,72 @@ def kinds(conn: Connection, batch_id: str) -> dict[Kind, int]:
     query = select(count.kind, func.sum(count.cases).label("cases")).where(count.batch_id == batch_id)
     rows = conn.execute(query.where(count.kind != NO_CASE.key).group_by(count.kind).order_by(count.kind))
     return {kind_of(row.kind): int(row.cases) for row in rows if row.cases}
+
+
+Standing = tuple[object, ...]
+"""Equal while nothing was settled, read, accepted, opened again, taken back, erased or revealed to this person."""
+
+
+class BatchStanding(NamedTuple):
+    """``settled``, which draws follow from, beside what people did and how much this person was shown."""
+
+    settled: tuple[int, ...]
+    reviews: Standing
+    shown: int
+
+    @property
+    def accepted(self) -> int:
+        """How many rows the batch has."""
+        return self.settled[0]
+
+
+def batch_now(db: Database, actor: Actor, batch_id: str) -> BatchStanding:
+    """What everything this person may be told of a batch follows from."""
+    shown = select(func.count()).select_from(unblindings).where(unblindings.c.reviewer == actor.id)
+    with db.read() as conn:
+        return BatchStanding(
+            settled=tuple(int(sum_ or 0) for sum_ in _settled_sums(conn, batch_counts.c.batch_id == batch_id)),
+            reviews=_reviews(conn),
+            shown=conn.execute(shown).scalar_one(),
+        )
+
+
+def configuration_now(db: Database, version: str) -> Standing:
+    """What everything that is claimed of a configuration follows from."""
+    of_it = select(batches.c.id).where(batches.c.configuration == version)
+    with db.read() as conn:
+        return (*_settled_sums(conn, batch_counts.c.batch_id.in_(of_it)), *_reviews(conn))
+
+
+def reviews_now(db: Database) -> Standing:
+    """What everything that is said of reviews alone follows from."""
+    with db.read() as conn:
+        return _reviews(conn)
+
+
+def revisions_now(db: Database) -> Standing:
+    """What everything that is said of reviews changed after the engine's view was served follows from."""
+    with db.read() as conn:
+        return (*_reviews(conn), conn.execute(select(func.count()).select_from(unblindings)).scalar())
+
+
+def count_reviews(db: Database) -> int:
+    """How many reviews there are, with revisions: what is counted from them takes as long."""
+    return int(db.value(select(func.count()).select_from(reviews)))
+
+
+def _settled_sums(conn: Connection, chosen: ColumnElement[bool]) -> tuple[Any, ...]:
+    settled = [rows_of(one) for one in ENDED]
+    sums = select(rows_of(PENDING, *ENDED), *settled, func.sum(batch_counts.c.calls))
+    return tuple(conn.execute(sums.where(chosen)).one())
+
+
+def _reviews(conn: Connection) -> tuple[Any, ...]:
+    """How many there are of each kind: a case closes with a label, opens again by a request or what is taken back, and
+    enters by an outcome or otherwise. Not the last moment of each: a clock that was set back makes none later.
+    """
+    kinds = (reviews, adjudications, undone_reviews, second_review_requests)
+    counted = [select(func.count()).select_from(table) for table in kinds]
+    counted.append(select(func.count()).select_from(cases).where(cases.c.erased_at.is_not(None)))
+    counted.append(select(func.count()).select_from(inbox_entries).where(ENTERED_OTHERWISE))
+    return tuple(conn.execute(one).scalar() for one in counted)

@@ -28,7 +28,7 @@ from storage.schema.engine import case_errors, node_runs
 from storage.schema.intake import batches, cases, pending_cases
 from storage.schema.review import adjudications, inbox_entries, second_review_requests
 from storage.schema.site import audit_events
-from storage.settings_store import SiteSettings, current_in
+from storage.settings_store import SiteSettings, current
 from storage.site.health import processes
 from storage.visibility import are_reviewed, unblind
 
@@ -55,7 +55,7 @@ def enter(
     if research_order is None:
         of_batch = select(batches.c.research_order).join(cases, cases.c.batch_id == batches.c.id)
         research_order = bool(conn.execute(of_batch.where(cases.c.id == case_id)).scalar())
-    settings = settings or current_in(conn).settings
+    settings = settings or current(conn).settings
     row = {
         "case_id": case_id,
         "cause": cause,
@@ -152,7 +152,6 @@ def _place(
 
 
 def _was_opened(conn: Connection, entry: Any) -> bool:
-    """Whether anybody has opened the text."""
     if entry.lease_token is not None or entry.review_round != "first":
         return True
     seen = (audit_events.c.subject == entry.case_id, audit_events.c.action.in_(("claimed", "opened", "text_viewed")))
@@ -206,10 +205,7 @@ _first = case_errors.alias()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StalledBatch:
-    """Cases that no outcome comes for, since when, and why: a kind of error, a cap, or one of the causes above.
-
-    ``batch_id`` and ``state`` None: cases of several batches that failed by themselves.
-    """
+    """Cases that no outcome comes for, since when and why; ``batch_id`` None: of several, failed by themselves."""
 
     batch_id: str | None
     cause: str
@@ -242,7 +238,7 @@ def bring_in(db: Database, now: datetime) -> int:
     with db.read() as conn:
         if conn.execute(select(_waits.case_id).limit(1)).first() is None:
             return 0
-        after = timedelta(minutes=current_in(conn).settings.unscreened_minutes)
+        after = timedelta(minutes=current(conn).settings.unscreened_minutes)
         still = [one for one in _stalled_batches(conn, now, after) if now - one.since >= after]
     count = 0
     for one in still:

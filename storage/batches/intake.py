@@ -26,7 +26,7 @@ from storage.batches.batch_state import TAKES_ROWS, UnknownBatch, batch_row, cha
 from storage.batches.counts import PENDING, Kind, totals
 from storage.batches.entries import enter_unscreened
 from storage.clock import new_id, shared_now
-from storage.database import Database
+from storage.database import Database, Source, reading
 from storage.schema import batches, cases, live_runs, pending_cases, rejected_rows
 
 NOT_YET = "not_yet"
@@ -50,21 +50,24 @@ def add_rows(
     while part := list(islice(remaining, chunk)):
         with db.write() as conn:
             batch = _lock_open(conn, batch_id)
-            stored = _last_row(conn, batch_id)
+            stored = last_row(conn, batch_id)
             _insert(conn, batch, [row for row in part if row.row > stored], now)
 
 
 def add_case(conn: Connection, batch_id: str, case: NewCase, now: datetime) -> str:
     """Add one case after the last row, in the caller's transaction; its id. Raises UnknownBatch, IntakeClosed."""
     batch = _lock_open(conn, batch_id)
-    (case_id,) = _insert(conn, batch, [replace(case, row=_last_row(conn, batch_id) + 1)], now)
+    (case_id,) = _insert(conn, batch, [replace(case, row=last_row(conn, batch_id) + 1)], now)
     return case_id
 
 
-def last_row(db: Database, batch_id: str) -> int:
+def last_row(db: Source, batch_id: str) -> int:
     """The last row of its file that a batch has taken in, accepted or rejected; 0 for none."""
-    with db.read() as conn:
-        return _last_row(conn, batch_id)
+    with reading(db) as conn:
+        return max(
+            conn.execute(select(func.max(table.c.row)).where(table.c.batch_id == batch_id)).scalar() or 0
+            for table in (cases, rejected_rows)
+        )
 
 
 def close_intake(db: Database, by: Acting, batch_id: str) -> None:
@@ -81,9 +84,7 @@ def close_intake(db: Database, by: Acting, batch_id: str) -> None:
 
 
 def stop_intake(db: Database, by: Acting, batch_id: str, why: str) -> None:
-    """Record that rows of the file are missing which nobody takes in, and why in a short code. Nothing where the batch
-    takes no more rows.
-    """
+    """Record why, in a short code, nobody takes in the rows that are missing. Nothing where it takes no more rows."""
     with db.write() as conn:
         if _takes_more(_lock(conn, batch_id)):
             stopped = {"rows_missing": why, "rows_missing_since": by.now}
@@ -131,13 +132,6 @@ def read_rejected(db: Database, actor: Actor, batch_id: str) -> Iterator[Rejecte
         if not page:
             return
         last = page[-1].row
-
-
-def _last_row(conn: Connection, batch_id: str) -> int:
-    return max(
-        conn.execute(select(func.max(table.c.row)).where(table.c.batch_id == batch_id)).scalar() or 0
-        for table in (cases, rejected_rows)
-    )
 
 
 def _lock(conn: Connection, batch_id: str) -> Row[Any]:

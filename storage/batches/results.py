@@ -93,10 +93,8 @@ DRAWS, PROBABILITIES = "draws", "probabilities"
 
 
 def results(db: Database, by: Acting, batch_id: str, *, after: int = 0, hide: bool | None = None) -> Iterator[Result]:
-    """The rows in file order, those after a row. Each page is one moment; a running batch may change between pages.
-
-    What is given of cases in review is written down; ``hide`` says whether it is hidden, None: as this person has
-    chosen. Raises Forbidden when the first row is asked for.
+    """The rows in file order, those after a row; each page is one moment. What is given of cases in review is written
+    down; ``hide`` says whether it is hidden, None: as this person has chosen.
     """
     if by.actor != SYSTEM:
         require(by.actor, Action.VIEW_RESULTS)
@@ -153,7 +151,6 @@ def read_results(
 
 
 def count_in_review(db: Database, batch_id: str) -> int:
-    """How many cases of a batch are open in the inbox."""
     entry = inbox_entries.c
     return int(db.value(select(func.count()).where(entry.batch_id == batch_id, entry.closed_at.is_(None))))
 
@@ -235,9 +232,7 @@ def _ends(known: Mapping[Kind, int], pipeline: PipelineConfig) -> tuple[_Taken, 
 
 
 def batch_overview(db: Database, actor: Actor, batch_id: str) -> tuple[Ways, tuple[Row[Any], ...], int]:
-    """The ways its cases took, what each agent has used, and all calls made: of one moment, so that they add up while
-    the batch runs. Raises Forbidden, UnknownBatch.
-    """
+    """The ways its cases took, what each agent has used, and all calls made: of one moment, so that they add up."""
     with db.one_snapshot():
         one = find_batch(db, actor, batch_id)
         pipeline = load_configuration(db, one.configuration_version).pipeline
@@ -308,8 +303,8 @@ _ASKED = screenings.c.calls > 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """Of ``texts`` settled texts that agents were asked about: calls a text, their standard deviation, and dollars a
-    call (None: not known).
+    """Of ``texts`` that agents were asked about: calls a text, their standard deviation, dollars a call (None:
+    unknown).
     """
 
     batches: int
@@ -330,9 +325,7 @@ class Spent:
 
 
 def recent_spending(db: Database, actor: Actor, pipeline: str) -> Spent | None:
-    """Over the last batches with this version of a pipeline; None where none of them has settled a text.
-    Raises Forbidden.
-    """
+    """Over the last batches with this version of a pipeline; None where none of them has settled a text."""
     require(actor, Action.VIEW_BATCHES)
     with db.read() as conn:
         ids = _last_batches(conn, pipeline)

@@ -81,7 +81,6 @@ class SingleText:
 
     @property
     def calls(self) -> int:
-        """Calls so far, at all nodes."""
         return self.asked_first + sum(1 if read_distribution(codes) else len(codes) for codes in self.draws.values())
 
     @property
@@ -91,10 +90,8 @@ class SingleText:
 
 
 def submit(db: Database, by: Acting, case: NewCase, new: NewBatch) -> str:
-    """Hand in one text or conversation, and a chatbot's reply to it where there is one, under a batch of its own
-    (``new`` must be interactive), and return the case's id.
-
-    Raises Forbidden, and ValueError for another kind of batch.
+    """Hand in one text or conversation, with a chatbot's reply where there is one, under an interactive batch of its
+    own; the case's id. ValueError for another kind of batch.
     """
     if new.kind != "interactive":
         raise ValueError("a single text makes an interactive batch")
@@ -106,10 +103,7 @@ def submit(db: Database, by: Acting, case: NewCase, new: NewBatch) -> str:
 
 
 def look(db: Database, actor: Actor, case_id: str) -> SingleText:
-    """The text as it stands, for the person who submitted it only: others read it blind in the inbox.
-
-    Raises UnknownText, and Forbidden for anybody else.
-    """
+    """As it stands, for the person who submitted it alone: others read it blind in the inbox. Raises UnknownText."""
     with db.read() as conn:
         row = _own_row(conn, actor, case_id)
         runs = runs_of(conn, case_id)
@@ -184,10 +178,7 @@ _NEVER = datetime.fromtimestamp(0, UTC)
 
 
 def update_live(db: Database, case_id: str, node: str, variant: str, codes: str, now: datetime) -> bool:
-    """Show these draws (as `encode_draws` writes them) as what the node has drawn so far.
-
-    False, and nothing is shown, when the case was withdrawn meanwhile: whoever draws should stop.
-    """
+    """Show what the node has drawn so far. False, and nothing is shown, when the case was withdrawn: stop drawing."""
     table = live_runs.c
     waits = select(pending_cases.c.ready_at).where(pending_cases.c.case_id == case_id)
     with db.write() as conn:
@@ -207,10 +198,7 @@ def record_viewer(db: Database, case_id: str, now: datetime, *, watches: bool = 
 
 
 def find_unwatched(db: Database, now: datetime, after: timedelta) -> list[str]:
-    """Single texts still to be decided that nobody has watched for longer than ``after``.
-
-    Who watches and who asks may be on two machines: on PostgreSQL its clock counts for both, not their ``now``.
-    """
+    """Single texts still to be decided that nobody has watched for longer than ``after``, by `shared_now`."""
     with db.read() as conn:
         if not (texts := waiting_single_texts(conn)):
             return []

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, func, insert, select, true
+from sqlalchemy import ColumnElement, Connection, Select, delete, exists, func, insert, select, true
 
 from screening.labels import Label
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, is_allowed, require
 from storage.audit_log import append
-from storage.batches.counts import PENDING, Kind, kinds
+from storage.batches.counts import PENDING, kinds
 from storage.batches.results import Result, read_results
 from storage.database import Database, insert_into
 from storage.research.listed import MOST_LISTED, Cell, listed_ids, sorts_by_outcome, tells_outcome
@@ -33,9 +33,7 @@ Counts = Mapping[tuple[str, str], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confusions:
-    """The counts by the file's labels, and by the labels that clinicians accepted where there are some: ``reviewed``
-    cases.
-    """
+    """The counts by the file's labels, and with those that clinicians accepted in the place of ``reviewed`` ones."""
 
     original: Counts
     adjudicated: Counts
@@ -89,7 +87,6 @@ class CellPage:
 
     @property
     def found(self) -> int:
-        """The number of cases listed."""
         return len(self.ids)
 
 
@@ -141,52 +138,35 @@ def listed_case(db: Database, by: Acting, case_id: str, *, hide: bool | None = N
     return found[0] if found else None
 
 
-def shown_kinds(db: Database, actor: Actor, batch_id: str) -> Mapping[Kind, int]:
-    """How many cases of the batch are of each kind. Raises Forbidden."""
-    require(actor, Action.VIEW_RESULTS)
-    with db.read() as conn:
-        return kinds(conn, batch_id)
-
-
-def cell_choices(
-    db: Database, actor: Actor, wanted: Cell, shown: Mapping[Kind, int] | None = None
-) -> Mapping[str, tuple[str, ...]]:
-    """What the shown cases of a list can be filtered by: the values of ``node``, ``reason`` and ``tag`` among them;
-    of a group or of accepted labels as far as its first cases tell. Whoever keeps the batch's `shown_kinds` gives them.
+def cell_choices(db: Database, actor: Actor, wanted: Cell) -> Mapping[str, tuple[str, ...]]:
+    """What a list can be filtered by: the values of ``node``, ``reason`` and ``tag`` among its cases; of a group or of
+    accepted labels as far as its first cases tell. Raises Forbidden.
     """
     require(actor, Action.VIEW_RESULTS)
     unread = replace(wanted, node=None, way=None, reason=None, gap_at_most=None)
     bare = replace(unread, source=None, tag=None, search=None, sort="row")
-    with db.read() as conn:
-        if bare.group is None and bare.ids is None and (bare.reference is None or bare.labels == "original"):
-            return _choices_of_kinds(conn, bare, shown)
-        return _choices_among(conn, listed_ids(conn, bare))
-
-
-def _choices_of_kinds(conn: Connection, wanted: Cell, found: Mapping[Kind, int] | None) -> dict[str, tuple[str, ...]]:
-    shown = [
-        kind
-        for kind in (kinds(conn, wanted.batch_id) if found is None else found)
-        if wanted.outcome in (None, kind.outcome) and wanted.reference in (None, kind.reference)
-    ]
-    tagged = select(case_tags.c.tag).distinct().join(cases, cases.c.id == case_tags.c.case_id)
-    one_of_batch = func.coalesce(cases.c.batch_id, "") == wanted.batch_id  # from what is tagged, not from the batch
-    tags = conn.execute(tagged.where(one_of_batch).order_by(case_tags.c.tag).limit(MOST_CHOICES)).scalars()
-    return {
-        "node": tuple(sorted({kind.node for kind in shown if kind.node is not None})),
-        "reason": tuple(sorted({kind.reason for kind in shown if kind.reason is not None})),
-        "tag": tuple(tags),
-    }
-
-
-def _choices_among(conn: Connection, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
     ended, tag = screenings.c, case_tags.c
-    found: dict[str, tuple[str, ...]] = {}
-    columns = ((ended.node, ended.case_id), (ended.reason, ended.case_id), (tag.tag, tag.case_id))
-    for column, case_id in columns:
-        query = select(column).distinct().where(case_id.in_(ids), column.is_not(None))
-        found[str(column.name)] = tuple(conn.execute(query.order_by(column).limit(MOST_CHOICES)).scalars())
-    return found
+    of_batch = func.coalesce(cases.c.batch_id, "") == bare.batch_id  # from what is tagged, not from the batch
+    with db.read() as conn:
+
+        def among(column: ColumnElement[str], which: ColumnElement[bool]) -> tuple[str, ...]:
+            query = select(column).distinct().where(which, column.is_not(None)).order_by(column).limit(MOST_CHOICES)
+            return tuple(conn.execute(query).scalars())
+
+        if bare.group is None and bare.ids is None and (bare.reference is None or bare.labels == "original"):
+            shown = [
+                kind
+                for kind in kinds(conn, bare.batch_id)
+                if bare.outcome in (None, kind.outcome) and bare.reference in (None, kind.reference)
+            ]
+            return {
+                "node": tuple(sorted({kind.node for kind in shown if kind.node is not None})),
+                "reason": tuple(sorted({kind.reason for kind in shown if kind.reason is not None})),
+                "tag": among(tag.tag, exists().where(cases.c.id == tag.case_id, of_batch)),
+            }
+        ids = listed_ids(conn, bare)
+        of_list = ((ended.node, ended.case_id), (ended.reason, ended.case_id), (tag.tag, tag.case_id))
+        return {column.name: among(column, case_id.in_(ids)) for column, case_id in of_list}
 
 
 def groups(db: Database, actor: Actor, batch_id: str) -> tuple[str, ...]:
@@ -209,7 +189,6 @@ def reveal_text_starts(db: Database, by: Acting, case_ids: Sequence[str], charac
 
 
 def _cases(conn: Connection, ids: Sequence[str], hidden: ColumnElement[bool]) -> tuple[Result, ...]:
-    """What is shown of these cases, in their order."""
     found = {one.case_id: one for one in read_results(conn, hidden, cases.c.id.in_(ids))}
     return tuple(found[case_id] for case_id in ids if case_id in found)
 
@@ -255,9 +234,7 @@ def tidy_tag(words: str) -> str:
 
 
 def add_tag(db: Database, by: Acting, case_id: str, words: str) -> str:
-    """Tag a case; twice is once. The tag as it is kept. Raises Forbidden, KeyError, and ValueError for
-    words that are no tag and for a case that was erased.
-    """
+    """Tag a case; twice is once. The tag as it is kept. KeyError; ValueError for no tag, and for an erased case."""
     tag = tidy_tag(words)
     with db.write() as conn:
         _require(conn, by.actor, case_id, held=True)
@@ -268,7 +245,6 @@ def add_tag(db: Database, by: Acting, case_id: str, words: str) -> str:
 
 
 def remove_tag(db: Database, by: Acting, case_id: str, tag: str) -> None:
-    """Remove a tag. Raises Forbidden, KeyError."""
     with db.write() as conn:
         _require(conn, by.actor, case_id)
         conn.execute(delete(case_tags).where(case_tags.c.case_id == case_id, case_tags.c.tag == tag))
@@ -276,9 +252,7 @@ def remove_tag(db: Database, by: Acting, case_id: str, tag: str) -> None:
 
 
 def add_remark(db: Database, by: Acting, case_id: str, words: str) -> None:
-    """Write a remark on a case. Raises Forbidden, KeyError, and ValueError for none, one too long, and a case that
-    was erased.
-    """
+    """Write a remark on a case. KeyError; ValueError for none, one too long, and for an erased case."""
     remark = words.strip()
     if not remark or len(remark) > REMARK_LIMIT:
         raise ValueError(f"a remark has 1 to {REMARK_LIMIT:,} characters")

@@ -33,7 +33,7 @@ from storage.batches.configurations import UnreadableConfiguration, load_configu
 from storage.batches.counts import Totals
 from storage.batches.screenings import CaseForScreening, case_of
 from storage.clock import new_id
-from storage.database import Database, insert_once, record
+from storage.database import Database, Source, insert_once, record, writing
 from storage.schema import batches, cases, comparison_outcomes, comparisons, node_runs, screenings
 from storage.visibility import accepted_label, hidden_from, was_erased
 
@@ -109,7 +109,7 @@ def begin_comparison(
     limits = {"most_cases": most_cases, "max_calls": caps.max_calls, "max_cost_usd": caps.max_cost_usd}
     with db.write() as conn:
         if (found := conn.execute(newest).first()) is not None:
-            _resume(conn, by, found.id)
+            resume_comparison(conn, by, found.id)
             limits |= {"most_cases": max(most_cases, found.kept)}
             differs = or_(*(comparisons.c[name].is_distinct_from(limit) for name, limit in limits.items()))
             if conn.execute(update(comparisons).where(comparisons.c.id == found.id, differs).values(limits)).rowcount:
@@ -132,21 +132,17 @@ def end_comparison(db: Database, by: Acting, comparison_id: str, why: str) -> No
             append(conn, by, "comparison_ended", comparison_id, {"why": why[:40]})
 
 
-def resume_comparison(db: Database, by: Acting, comparison_id: str) -> bool:
+def resume_comparison(db: Source, by: Acting, comparison_id: str) -> bool:
     """Go on with the cases that one which was stopped, or ended by a fault, does not have yet; whether it was so. One
     that reached a cap stays ended. Raises Forbidden.
     """
     require(by.actor, Action.CREATE_BATCH)
     require(by.actor, Action.VIEW_RESULTS)
-    with db.write() as conn:
-        return _resume(conn, by, comparison_id)
-
-
-def _resume(conn: Connection, by: Acting, comparison_id: str) -> bool:
     ended = update(comparisons).where(comparisons.c.id == comparison_id, _MAY_BE_RESUMED)
-    if not conn.execute(ended.values(ended_at=None, ended_why=None)).rowcount:
-        return False
-    append(conn, by, "comparison_resumed", comparison_id, {})
+    with writing(db) as conn:
+        if not conn.execute(ended.values(ended_at=None, ended_why=None)).rowcount:
+            return False
+        append(conn, by, "comparison_resumed", comparison_id, {})
     return True
 
 
@@ -201,9 +197,7 @@ def _spendings(conn: Connection) -> dict[str, Totals]:
 
 
 def paired_outcomes(db: Database, actor: Actor, comparison_id: str) -> tuple[Pair, ...]:
-    """Both outcomes of every case compared so far. Whoever may only decide what is put in force is not told which case
-    is which.
-    """
+    """Both outcomes of every case so far; without names for whoever may only decide what is put in force."""
     _require_figures(actor)
     named = is_allowed(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
@@ -281,9 +275,7 @@ def next_due(
 
 
 def _cases_to_screen(one: Row[Any], put_off: Collection[str]) -> Select[Any]:
-    """Settled cases that the comparison has not screened yet: in the file's order. What was erased is not asked of
-    anybody.
-    """
+    """Settled cases that the comparison has not screened yet, in the file's order, without those that were erased."""
     query = select(cases, batches.c.seed, batches.c.kind).join(batches, batches.c.id == cases.c.batch_id)
     left = ~_compared(one.id, cases.c.id), ~was_erased(cases.c.id), cases.c.id.not_in(put_off)
     settled = query.join(screenings, screenings.c.case_id == cases.c.id).where(*left)

@@ -141,7 +141,7 @@ def export_corrected_labels(
                 )
             record_shown(db, by, [row.id for row in page if row.in_review and not row.hidden])
             for row in page:
-                made = [one for one in versions.get(row.id, ()) if one.version <= version.versions.get(row.id, 0)]
+                made = [one for one in versions[row.id] if one.version <= version.versions.get(row.id, 0)]
                 given = [one for one in reviews[row.id] if version.holds(one.at)]
                 found = _row(row, version, made, with_text=with_text, provenance=batch.intake)
                 yield (
@@ -232,7 +232,6 @@ def _row(
 
 
 def _screening_facts(conn: Connection, batch_id: str, versions: set[str]) -> dict[str | None, Mapping[str, Any]]:
-    """Model, prompts, pipeline and rule of each of these configurations."""
     query = select(configurations.c.version, configurations.c.body).where(configurations.c.version.in_(versions))
     return {
         row.version: {
@@ -317,7 +316,6 @@ def ledger(
 
 
 def count_labels(db: Database, actor: Actor, batch_id: str) -> int:
-    """How many entries a batch has in all. Raises Forbidden."""
     require(actor, Action.VIEW_RESULTS)
     return int(db.value(_count(batch_id)))
 

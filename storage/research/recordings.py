@@ -155,7 +155,6 @@ def outcomes_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Co
 
 
 def in_review_mask(db: Database, actor: Actor, batch_id: str, rows: Integers) -> NDArray[np.bool_]:
-    """Which of these rows are open in the inbox. Raises Forbidden."""
     require(actor, Action.VIEW_RESULTS)
     entry, found = inbox_entries.c, np.zeros(len(rows), dtype=bool)
     joined = inbox_entries.join(cases, cases.c.id == entry.case_id)
@@ -252,7 +251,6 @@ class Named(NamedTuple):
 
 
 def case_names(db: Database, actor: Actor, batch_id: str, some: Sequence[int]) -> dict[int, Named]:
-    """The cases of these rows of the file, `MOST_LISTED` at most."""
     require(actor, Action.VIEW_RESULTS)
     case = cases.c
     query = select(case.row, case.id, case.external_id).where(case.batch_id == batch_id)

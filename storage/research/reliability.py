@@ -90,9 +90,7 @@ class AuditSample:
 
 
 def measured_configurations(db: Database, actor: Actor) -> Sequence[Row[Any]]:
-    """The configurations (``version``) that have settled batch cases, the latest used first: how many, and from when to
-    when.
-    """
+    """The configurations (``version``) with settled batch cases, the latest used first: how many, from when to when."""
     require(actor, Action.VIEW_RESULTS)
     done = screenings.c
     last = func.max(batch_counts.c.last_completed_at)
@@ -249,9 +247,7 @@ def _case(row: Any, of_batch: OfBatch) -> AuditCase:
 
 
 def audited_reviews(db: Database, actor: Actor, version: str) -> tuple[tuple[str, AuditCase], ...]:
-    """The cases of `audit_sample` by their ids, with a blind first review, or with one that was due and not blind
-    (unreadable), in the order in which they were settled. Raises Forbidden.
-    """
+    """The cases of `audit_sample` by id, in their order, with a blind first review, or a due one that was not blind."""
     require(actor, Action.VIEW_RESULTS)
     joined = inbox_entries.join(screenings, _DONE.case_id == inbox_entries.c.case_id)
     query = select(*_FACTS, _DONE.case_id, _DONE.audited).select_from(joined)

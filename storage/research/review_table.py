@@ -94,9 +94,7 @@ def _chosen_by_coin(conn: Connection, rows: Sequence[Any]) -> set[str]:
 
 
 def open_disagreements(db: Database, actor: Actor, batch_id: str | None = None) -> int:
-    """How many cases read twice at random whose reviewers disagree wait for a third look: they are not in the table
-    yet, and belong there.
-    """
+    """Cases read twice at random that wait for a third look: they are not in the table yet, and belong there."""
     require(actor, Action.VIEW_AGREEMENT)
     entry = inbox_entries.c
     query = select(reviews.c.case_id, reviews.c.review_round, reviews.c.at).join(cases, cases.c.id == reviews.c.case_id)
@@ -172,9 +170,7 @@ PriorityReviews = Mapping[Priority | None, Mapping[str, int]]
 
 
 def reviews_by_priority(db: Database, actor: Actor, batch_id: str | None = None) -> PriorityReviews:
-    """What reviewers said by the priority they saw, the most urgent first: a priority may tell a reviewer what to
-    expect.
-    """
+    """What reviewers said by the priority they saw, which may tell them what to expect; the most urgent first."""
     require(actor, Action.VIEW_AGREEMENT)
     columns = reviews.c.priority, reviews.c.label, func.count().label("n")
     query = select(*columns).select_from(reviews).where(reviews.c.version == 1, reviews.c.blind.is_(True))

@@ -15,7 +15,7 @@ from screening.review.review_form import ReviewForm, ReviewLabel
 from screening.review.triage import Priority, floor, second_review_coin
 from storage.audit_log import append
 from storage.batches.entries import open_again
-from storage.database import Database, record
+from storage.database import Database, Source, reading, record
 from storage.review.claims import UNASSIGNED, NotAvailable, has_lease, is_open, lock_entry
 from storage.review.follow_ups import For, open_follow_up
 from storage.review.program_texts import tell_again
@@ -63,17 +63,12 @@ def _requests_of(case_id: str) -> Select[Any]:
     return found.where(second_review_requests.c.why == Why.ASKED.value)
 
 
-def has_asked(db: Database, actor: Actor, case_id: str) -> bool:
+def has_asked(db: Source, actor: Actor, case_id: str) -> bool:
     """Whether this person asked for a second opinion of the case. Raises Forbidden."""
     require(actor, Action.RATE, actor.id)
-    with db.read() as conn:
-        return has_asked_in(conn, actor.id, case_id)
-
-
-def has_asked_in(conn: Connection, reviewer: str, case_id: str) -> bool:
-    """The same in the caller's transaction, of the person with this id."""
-    by_them = second_review_requests.c.asked_by == reviewer
-    return conn.execute(_requests_of(case_id).where(by_them)).first() is not None
+    with reading(db) as conn:
+        by_them = second_review_requests.c.asked_by == actor.id
+        return conn.execute(_requests_of(case_id).where(by_them)).first() is not None
 
 
 def _is_doubtful(conn: Connection, case_id: str, label: ReviewLabel) -> bool:
@@ -146,7 +141,7 @@ class Adjudication:
     method: Method
     by: str
     reason: str | None
-    review_ids: tuple[str, ...]
+    review_ids: Sequence[str]
     at: datetime
 
 
@@ -237,21 +232,19 @@ def latest_reviews(conn: Connection, case_id: str) -> Sequence[Any]:
     return tuple({row.reviewer: row for row in rows}.values())
 
 
-def versions_in(conn: Connection, case_id: str) -> tuple[Adjudication, ...]:
+def versions_in(conn: Connection, case_id: str) -> Sequence[Adjudication]:
     """All versions of a case's label, the first one first, inside the caller's transaction."""
-    return versions_of(conn, [case_id]).get(case_id, ())
+    return versions_of(conn, [case_id])[case_id]
 
 
-def versions_of(conn: Connection, case_ids: Sequence[str]) -> dict[str, tuple[Adjudication, ...]]:
-    """`versions_in` for each of these cases that has a label, in one statement."""
-    found: dict[str, list[Adjudication]] = {}
-    query = select(adjudications).where(adjudications.c.case_id.in_(case_ids))
-    for row in conn.execute(query.order_by(adjudications.c.case_id, adjudications.c.version)):
-        made = record(
-            Adjudication, row, label=ReviewLabel(row.label), method=Method(row.method), review_ids=tuple(row.review_ids)
-        )
-        found.setdefault(row.case_id, []).append(made)
-    return {case_id: tuple(versions) for case_id, versions in found.items()}
+def versions_of(conn: Connection, case_ids: Sequence[str]) -> dict[str, list[Adjudication]]:
+    """`versions_in` for each of these cases, in one statement."""
+    found: dict[str, list[Adjudication]] = {case_id: [] for case_id in case_ids}
+    query = select(adjudications).where(adjudications.c.case_id.in_(case_ids)).order_by(adjudications.c.version)
+    for row in conn.execute(query):
+        made = record(Adjudication, row, label=ReviewLabel(row.label), method=Method(row.method))
+        found[row.case_id].append(made)
+    return found
 
 
 class ReasonNeeded(ValueError):
@@ -270,10 +263,8 @@ def adjudicate(
     reason: str,
     method: Literal[Method.SENIOR, Method.DISCUSSION] = Method.SENIOR,
 ) -> Adjudication:
-    """A senior's decision on an open case that has at least one review.
-
-    Raises Forbidden, ReasonNeeded, or NotAvailable when it is closed, unread, or being read at the moment, or when
-    one of two reviewers who disagree would decide between them alone.
+    """A senior's decision on an open case. Raises ReasonNeeded, or NotAvailable when it is closed, unread, being read,
+    or when one of two reviewers who disagree would decide between them alone.
     """
     require(by.actor, Action.ADJUDICATE)
     _needs(reason)
@@ -304,9 +295,8 @@ def is_party(actor: Actor, reviewers: Sequence[str]) -> bool:
 
 
 def amend(db: Database, by: Acting, case_id: str, label: ReviewLabel, reason: str, based_on: int) -> Adjudication:
-    """A new version of a closed case's label; ``based_on`` is the version the senior was looking at.
-
-    Raises Forbidden, ReasonNeeded, StaleVersion, or NotAvailable when the case is not closed or was erased.
+    """A new version of a closed case's label; ``based_on`` is the version the senior was looking at. Raises
+    ReasonNeeded, StaleVersion, or NotAvailable when the case is not closed or was erased.
     """
     require(by.actor, Action.ADJUDICATE)
     _needs(reason)
@@ -342,7 +332,7 @@ def _needs(reason: str) -> None:
         raise ReasonNeeded("say why")
 
 
-def reveal_versions(db: Database, by: Acting, case_id: str) -> tuple[Adjudication, ...]:
+def reveal_versions(db: Database, by: Acting, case_id: str) -> Sequence[Adjudication]:
     """All versions of a case's label, the first one first, for whom its reviews are. Raises Forbidden, Unread."""
     with db.write() as conn:
         see_reviews(conn, by, case_id)

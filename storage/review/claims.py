@@ -34,7 +34,7 @@ from screening.review.actors import Acting, Actor, Role
 from screening.review.policy import Action, is_allowed, require
 from screening.review.triage import Priority
 from storage.audit_log import append
-from storage.database import Database, record
+from storage.database import Database, Source, record, writing
 from storage.schema import LATER_REVIEW, Moment, audit_events, cases, inbox_entries, reviews, skips
 from storage.visibility import has_rated
 
@@ -68,12 +68,10 @@ SNOOZED_SINCE: BindParameter[datetime] = bindparam("snoozed_since", type_=Moment
 
 
 def moment(now: datetime) -> dict[str, datetime]:
-    """The values of those parameters."""
     return {"now": now, "snoozed_since": now - SNOOZE}
 
 
 def is_open() -> ColumnElement[bool]:
-    """The condition that the case is not yet adjudicated."""
     return _entry.closed_at.is_(None)
 
 
@@ -83,7 +81,6 @@ def is_assigned(now: At) -> ColumnElement[bool]:
 
 
 def is_leased(now: At) -> ColumnElement[bool]:
-    """The condition that somebody holds the case now."""
     return and_(is_assigned(now), _entry.lease_token.is_not(None))
 
 
@@ -93,12 +90,10 @@ def is_kept(now: At) -> ColumnElement[bool]:
 
 
 def has_lease(entry: Any, now: datetime) -> bool:
-    """Whether somebody holds the case of this row now."""
     return entry.lease_token is not None and entry.assigned_until > now
 
 
 def is_kept_in(entry: Any, now: datetime) -> bool:
-    """Whether the case of this row is kept for somebody now."""
     return entry.assigned_until is not None and entry.assigned_until > now and entry.lease_token is None
 
 
@@ -111,7 +106,6 @@ def in_priorities(priorities: Collection[Priority] | None) -> ColumnElement[bool
 
 
 def of_batch(batch: str | None) -> ColumnElement[bool]:
-    """The condition that the case came in with this batch; None is no filter."""
     return true() if batch is None else _entry.case_id.in_(select(cases.c.id).where(cases.c.batch_id == batch))
 
 
@@ -212,7 +206,6 @@ class Claim:
 
 
 def new_token() -> str:
-    """256 random bits."""
     return secrets.token_hex(32)
 
 
@@ -220,36 +213,24 @@ _HELD = select(*_NAMED).where(is_open(), is_leased(NOW), _entry.assignee == bind
 
 
 def claim_next(
-    db: Database,
+    db: Source,
     by: Acting,
     lease: timedelta = LEASE,
     priorities: Collection[Priority] | None = None,
     token: Callable[[], str] = new_token,
     batch: str | None = None,
-) -> Claim | None:
-    """The case due next that is free for this person in this filter, now held by them; or None. Raises Forbidden."""
-    require(by.actor, Action.CLAIM_NEXT)
-    with db.write() as conn:
-        return claim_next_in(conn, by, lease, priorities, token(), batch)
-
-
-def claim_next_in(
-    conn: Connection,
-    by: Acting,
-    lease: timedelta,
-    priorities: Collection[Priority] | None,
-    token: str,
-    batch: str | None = None,
     action: str = CLAIMED,
 ) -> Claim | None:
-    """As `claim_next`, inside the caller's transaction; ``action`` is what the audit log calls it."""
-    for among in by_urgency(conn, by, priorities, batch):
-        due_next = select(_entry.case_id).where(free_for(by.actor, by.now, among, batch)).order_by(*in_order(among))
-        # PostgreSQL skips rows that another transaction is claiming
-        first = due_next.limit(1).with_for_update(skip_locked=True, of=inbox_entries).scalar_subquery()
-        if (taken := _take(conn, _entry.case_id == first, by, lease, token, action)) is not None:
-            append(conn, by, action, taken.case_id, {"priority": int(taken.priority)})
-            return taken
+    """The case due next that is free for them, now theirs; or None. ``action`` is what the audit log calls it."""
+    require(by.actor, Action.CLAIM_NEXT)
+    with writing(db) as conn:
+        for among in by_urgency(conn, by, priorities, batch):
+            due_next = select(_entry.case_id).where(free_for(by.actor, by.now, among, batch)).order_by(*in_order(among))
+            # PostgreSQL skips rows that another transaction is claiming
+            first = due_next.limit(1).with_for_update(skip_locked=True, of=inbox_entries).scalar_subquery()
+            if (taken := _take(conn, _entry.case_id == first, by, lease, token(), action)) is not None:
+                append(conn, by, action, taken.case_id, {"priority": int(taken.priority)})
+                return taken
     return None
 
 
@@ -271,32 +252,31 @@ def by_urgency(
 
 
 def claim(
-    db: Database, by: Acting, case_id: str, lease: timedelta = LEASE, token: Callable[[], str] = new_token
+    db: Source,
+    by: Acting,
+    case_id: str,
+    lease: timedelta = LEASE,
+    token: Callable[[], str] = new_token,
+    action: str = CLAIMED,
 ) -> Claim:
-    """A chosen case: any for a senior; for a reviewer one that was handed to them, or that they held last.
-
-    Raises Forbidden, or NotAvailable when somebody else holds it, it is closed, or they have read it already.
+    """A chosen case: any for a senior; for a reviewer one that was handed to them, or that they held last. Raises
+    NotAvailable when somebody else holds it, it is closed, or they have read it already.
     """
-    with db.write() as conn:
-        return claim_in(conn, by, case_id, lease, token())
-
-
-def claim_in(conn: Connection, by: Acting, case_id: str, lease: timedelta, token: str, action: str = CLAIMED) -> Claim:
-    """As `claim`, inside the caller's transaction; ``action`` is what the audit log calls it."""
-    row = conn.execute(select(inbox_entries).where(_entry.case_id == case_id)).first()
-    if row is None:
-        raise NotAvailable("this case is not in the queue")
-    require(by.actor, Action.CLAIM_NAMED, _owner(conn, by, row))
-    unheld = or_(~is_leased(by.now), _entry.assignee == by.id)
-    free = and_(unheld, ~is_read_by(by.actor))
-    if row.review_round == "third" and not is_allowed(by.actor, Action.ADJUDICATE):
-        raise NotAvailable("two reviewers disagree: a senior decides")
-    if row.closed_at is not None:
-        raise NotAvailable("this case is closed")
-    taken = _take(conn, and_(_entry.case_id == case_id, is_open(), free), by, lease, token, action)
-    if taken is None:
-        raise NotAvailable("this case is assigned to somebody else, or this review is not yours")
-    append(conn, by, action, case_id, {"priority": int(taken.priority), "named": True})
+    with writing(db) as conn:
+        row = conn.execute(select(inbox_entries).where(_entry.case_id == case_id)).first()
+        if row is None:
+            raise NotAvailable("this case is not in the queue")
+        require(by.actor, Action.CLAIM_NAMED, _owner(conn, by, row))
+        if row.review_round == "third" and not is_allowed(by.actor, Action.ADJUDICATE):
+            raise NotAvailable("two reviewers disagree: a senior decides")
+        if row.closed_at is not None:
+            raise NotAvailable("this case is closed")
+        unheld = or_(~is_leased(by.now), _entry.assignee == by.id)
+        free = and_(_entry.case_id == case_id, is_open(), unheld, ~is_read_by(by.actor))
+        taken = _take(conn, free, by, lease, token(), action)
+        if taken is None:
+            raise NotAvailable("this case is assigned to somebody else, or this review is not yours")
+        append(conn, by, action, case_id, {"priority": int(taken.priority), "named": True})
     return taken
 
 

@@ -35,13 +35,13 @@ from storage.batches.batch_state import TAKES_ROWS
 from storage.clock import new_id
 from storage.database import Database
 from storage.review.claims import UNASSIGNED
-from storage.review.worklist import is_listed
+from storage.review.follow_ups import is_listed
 from storage.schema.columns import ERASED, metadata
 from storage.schema.engine import screenings
 from storage.schema.intake import batches, cases, pending_cases, rejected_rows
 from storage.schema.review import acknowledgements, drafts, erasure_requests, follow_ups, inbox_entries
 from storage.schema.site import TO_SEND, audit_events, notifications, sessions
-from storage.settings_store import SiteSettings, current, current_in
+from storage.settings_store import SiteSettings, current
 from storage.visibility import was_erased
 
 AT_ONCE = 500
@@ -99,7 +99,7 @@ def erase(db: Database, by: Acting, which: Selection, reason: str) -> Erasure:
         row = {"id": request_id, "kind": which.by.value, "value": which.value, "reason": reason.strip()[:1_000]}
         conn.execute(insert(erasure_requests).values(**row, requested_by=by.id, requested_at=by.now))
         append(conn, by, "erasure_requested", request_id, {"by": which.by.value, "cases": len(ids)})
-        if current_in(conn).settings.erasure_by_two:
+        if current(conn).settings.erasure_by_two:
             return replace(_what_goes(conn, which, ids), waits_for=request_id)
         done = _carry_out(conn, by, request_id, which, ids)
     db.forget()
@@ -164,10 +164,7 @@ def _carry_out(conn: Connection, by: Acting, request_id: str, which: Selection, 
 
 
 def erase_rows(conn: Connection, ids: Sequence[str], request_id: str | None, now: datetime) -> int:
-    """Empty these cases, in the caller's transaction, and take them out of the inbox: there is nothing to read.
-
-    The refused rows of their id in the same file go too; returns how many.
-    """
+    """Empty these cases and take them out of the inbox; the refused rows of their id go too: how many those were."""
     refused = 0
     for some in _parts(ids):  # the log has digests of cases and entries: the event of the erasure has the new ones
         refused += _blank(conn, _are_refused_beside(some))
@@ -213,7 +210,6 @@ def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _named_cases(conn: Connection, which: Selection) -> list[str]:
-    """The selected cases that are not erased yet."""
     named = {
         By.CASE: cases.c.id == which.value,
         By.EXTERNAL_ID: _of_the_id(cases.c.external_id, which.value, cases.c.turns.is_not(None)),
@@ -292,7 +288,7 @@ def would_go(db: Database, by: Acting) -> Mapping[str, int]:
     """A dry run: how much of each kind is past its time now, by the site's settings. Raises Forbidden."""
     require(by.actor, Action.VIEW_SETTINGS)
     with db.read() as conn:
-        settings = current_in(conn).settings
+        settings = current(conn).settings
         found = _old_rows(settings, by.now)
         if (texts := _old_texts(settings, by.now)) is not None:  # with the refused rows that go with them
             _, refused = found.get(REFUSED, (rejected_rows, false()))

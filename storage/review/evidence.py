@@ -19,11 +19,10 @@ from storage.review.claims import (
     LEASE,
     OPENED,
     Claim,
-    claim_in,
-    claim_next_in,
+    claim,
+    claim_next,
     is_leased,
     is_open,
-    new_token,
     opened,
     require_text,
 )
@@ -77,9 +76,8 @@ class Evidence:
 
 
 def reveal_text(db: Database, by: Acting, case_id: str, token: str | None = None) -> CaseText:
-    """The text and the reply to it, for whoever holds the case (by the token), has rated it, or may see any.
-
-    Each call is one view in the audit log. Raises Forbidden, KeyError for an unknown case.
+    """Text and reply for whoever holds the case (by the token), has rated it, or may see any: one view in the audit
+    log. KeyError for an unknown case.
     """
     with db.write() as conn:
         require_text(conn, by, case_id, token)
@@ -117,10 +115,8 @@ _SCREENED = (
 def reveal_evidence(
     db: Database, by: Acting, case_id: str, *, open_at_once: bool = False, browsing: bool = False
 ) -> Evidence:
-    """The engine's view of the case. Raises Forbidden, NotYetRated (blind first), KeyError for an unknown case.
-
-    ``open_at_once`` opens a P0 case that the actor holds before they review it, ``browsing`` a case outside the
-    desk for whoever does not hide those in review; the review then is not blinded.
+    """The engine's view of the case. Raises NotYetRated (blind first), KeyError. ``open_at_once`` opens a P0 case that
+    the actor holds, ``browsing`` any for whoever does not hide those in review: a review after that is not blinded.
     """
     with db.write() as conn:
         found = conn.execute(_SCREENED, {"case": case_id}).first()
@@ -231,11 +227,9 @@ _BLIND = _ALL.where(case_notes.c.kind != "second_opinion", ~_BY_REVIEWER)  # wha
 
 
 def notes(db: Database, by: Acting, case_id: str, token: str | None = None) -> Sequence[Any]:
-    """The rows of the notes on a case with their ``author_name``, the oldest first, for whoever may see its text.
-    ``kind`` says how they left the case. Raises Forbidden.
-
-    What a second opinion was asked with, and whatever its reviewers wrote, stays hidden until the actor has read the
-    case: a second review is blind to the first.
+    """The notes on a case with their ``author_name``, the oldest first, for whoever may see its text. What a second
+    opinion was asked with, and what its reviewers wrote, is hidden until the actor has read it: a second review is
+    blind.
     """
     with db.read() as conn:
         return _notes(conn, case_id, rated=require_text(conn, by, case_id, token))
@@ -246,7 +240,6 @@ def _notes(conn: Connection, case_id: str, *, rated: bool) -> Sequence[Any]:
 
 
 def add_note(conn: Connection, by: Acting, case_id: str, kind: str, note: str, to: str | None = None) -> None:
-    """Keep a note beside the case, inside the caller's transaction."""
     conn.execute(
         insert(case_notes).values(case_id=case_id, author=by.id, kind=kind, handed_to=to, note=note.strip(), at=by.now)
     )
@@ -260,18 +253,17 @@ def open_next(
     batch: str | None = None,
 ) -> tuple[Claim, CaseText] | None:
     """Take the next case, as `claims.claim_next` does, and show it. None where none is free. Raises Forbidden."""
-    require(by.actor, Action.CLAIM_NEXT)
     require(by.actor, Action.VIEW_TEXT, by.id)
     with db.write() as conn:
-        claim = claim_next_in(conn, by, lease, priorities, new_token(), batch, OPENED)
-        return None if claim is None else (claim, _with_context(conn, _text(conn, claim.case_id), rated=False))
+        taken = claim_next(conn, by, lease, priorities, batch=batch, action=OPENED)
+        return None if taken is None else (taken, _with_context(conn, _text(conn, taken.case_id), rated=False))
 
 
 def open_named(db: Database, by: Acting, case_id: str, lease: timedelta = LEASE) -> tuple[Claim, CaseText]:
     """Take a chosen case, as `claims.claim` does, and show it. Raises as that does."""
     with db.write() as conn:
-        claim = claim_in(conn, by, case_id, lease, new_token(), OPENED)
-        return claim, _with_context(conn, _text(conn, case_id), rated=False)
+        taken = claim(conn, by, case_id, lease, action=OPENED)
+        return taken, _with_context(conn, _text(conn, case_id), rated=False)
 
 
 def show(db: Database, by: Acting, case_id: str, token: str | None = None) -> CaseText:

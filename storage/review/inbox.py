@@ -16,7 +16,7 @@ from screening.review.review_form import ReviewLabel
 from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.database import Database, upsert
-from storage.review.adjudication import Next, Why, has_asked_in, request
+from storage.review.adjudication import Next, Why, has_asked, request
 from storage.review.claims import (
     UNASSIGNED,
     LeaseLost,
@@ -112,10 +112,9 @@ def hold(db: Database, by: Acting, case_id: str, token: str, note: str) -> datet
 
 
 def hand_over(db: Database, by: Acting, case_id: str, token: str, to: str, note: str) -> datetime:
-    """Reserve the case for a named person; returns when it is free again for all.
-
-    ``to`` is an account id. Raises LeaseLost, NoteNeeded, or NotAvailable when that person cannot read this case; it
-    stays in hand then, and the words do not say why: a second reviewer is not told who read it first.
+    """Reserve the case for an account; returns when it is free again for all. Raises LeaseLost, NoteNeeded, or
+    NotAvailable when that person cannot read it: it stays in hand, and no word tells a second reviewer who read it
+    first.
     """
     return _reserve(db, by, case_id, token, to, note, "hand_over")
 
@@ -133,10 +132,8 @@ def _reserve(db: Database, by: Acting, case_id: str, token: str, to: str, note: 
 
 
 def assign(db: Database, by: Acting, case_ids: Sequence[str], to: str) -> tuple[Sequence[str], Mapping[str, str]]:
-    """Reserve these cases for ``to``, an account's id, each as it stands now: one taken meanwhile is left alone. Which
-    are reserved now, and why each of the others is not, in words.
-
-    Raises Forbidden, NotAvailable where that person cannot read cases, ValueError for none or too many.
+    """Reserve these cases for an account, each as it stands now: which are reserved, and why each other is not, in
+    words. Raises NotAvailable where that person cannot read cases, ValueError for none or too many.
     """
     require(by.actor, Action.ASSIGN)
     chosen = sorted(set(case_ids))
@@ -212,7 +209,7 @@ def ask_second_opinion(db: Database, by: Acting, case_id: str, token: str, note:
     with db.write() as conn:
         if conn.execute(select(_entry.case_id).where(holds(by, case_id, token))).first() is None:
             raise LeaseLost("this case is not assigned to you any more")
-        asked = not has_asked_in(conn, by.id, case_id)
+        asked = not has_asked(conn, by.actor, case_id)
         kept = case_notes.c
         same = kept.case_id == case_id, kept.author == by.id, kept.kind == "second_opinion", kept.note == note.strip()
         noted = bool(note.strip()) and conn.execute(select(kept.id).where(*same)).first() is None

@@ -85,10 +85,8 @@ class Told:
 def hand_in(
     db: Database, program: Program, key: str, content_sha256: str, batch_id: str, case: NewCase, now: datetime
 ) -> tuple[str, bool]:
-    """The case's id, and whether it is new. The same key with the same content is the same case.
-
-    One transaction: the token is in force when it commits, or nothing is stored. Raises UnknownToken, KeyUsed,
-    UnknownBatch, IntakeClosed.
+    """The case's id, and whether it is new: the same key with the same content is the same case. The token is in force
+    when it commits, or nothing is stored. Raises UnknownToken, KeyUsed, UnknownBatch, IntakeClosed.
     """
     with db.write() as conn:
         require_in_force(conn, program)

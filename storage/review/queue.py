@@ -132,7 +132,6 @@ class Counts:
 
     @property
     def open(self) -> int:
-        """All open cases."""
         return sum(self.by_state.values()) + self.outside_filter
 
     @property
@@ -142,7 +141,6 @@ class Counts:
 
     @property
     def held(self) -> int:
-        """Cases that somebody else holds now."""
         return self.by_state[State.HELD]
 
 
@@ -186,7 +184,6 @@ def _list(
 
 
 def _sort_columns(entry: Any, sort: Sort) -> tuple[ColumnElement[Any], ...]:
-    """The columns of an entry by which a list is sorted."""
     if sort is Sort.URGENT:
         return entry.routine, entry.due_at, entry.case_id
     if sort is Sort.LONGEST:
@@ -243,7 +240,6 @@ def counts(
 
 
 def _by_priority(rows: Iterable[Any]) -> dict[Priority, int]:
-    """How many cases the rows count of each priority."""
     numbers = Counter[int]()
     for row in rows:
         numbers[row.priority] += row.n
@@ -325,11 +321,9 @@ def find(
     sort: Sort = Sort.URGENT,
     limit: int = 50,
 ) -> tuple[tuple[Waiting, ...], int | None]:
-    """Open cases whose id or group begins with the words or whose batch has them in its name; with
-    ``texts`` those with all of them in text or reply too, for whoever may read every text. Beside them, where not every
-    open case's text was looked through, of how many it was. Raises Forbidden.
-
-    Each search is bounded: names by an index and its first matches, batches and texts among the cases due first.
+    """Open cases whose id or group begins with the words or whose batch has them in its name; with ``texts`` those with
+    all of them in text or reply too. Beside them, where not every open case's text was looked through, of how many it
+    was: each search is bounded, by an index and its first matches, or to the cases due first.
     """
     require(by.actor, Action.BROWSE_QUEUE)
     if texts:

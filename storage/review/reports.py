@@ -30,7 +30,7 @@ from storage.schema.engine import case_errors
 from storage.schema.intake import batch_counts, pending_cases
 from storage.schema.review import case_notes, follow_ups, inbox_entries, reviews
 from storage.schema.site import audit_events
-from storage.settings_store import current_in
+from storage.settings_store import current
 from storage.site import health
 
 _entry = inbox_entries.c
@@ -88,7 +88,6 @@ def shift(db: Database, actor: Actor, begin: datetime, end: datetime) -> Shift:
 
 
 def shift_of(db: Database, actor: Actor, priority: Priority, begin: datetime, end: datetime) -> PriorityShift:
-    """One priority in the period. Raises Forbidden."""
     require(actor, Action.VIEW_COUNTS)
     with db.read() as conn:
         [found] = priority_shifts(conn, begin, end, (priority,))
@@ -98,7 +97,6 @@ def shift_of(db: Database, actor: Actor, priority: Priority, begin: datetime, en
 def priority_shifts(
     conn: Connection, begin: datetime, end: datetime, priorities: Sequence[Priority] = tuple(Priority)
 ) -> tuple[PriorityShift, ...]:
-    """Each priority in the period, inside the caller's transaction."""
 
     def given(priority: ColumnElement[int], table: Table, kind: ColumnElement[bool]) -> dict[Priority, int]:
         query = select(priority, func.count()).select_from(table).join(inbox_entries, _entry.case_id == table.c.case_id)
@@ -190,7 +188,7 @@ def exposure(db: Database, by: Acting, since: datetime) -> Any:
     """
     require(by.actor, Action.VIEW_CARE, by.id)
     with db.read() as conn:
-        limit = current_in(conn).settings.break_after_texts
+        limit = current(conn).settings.break_after_texts
         moments = {"since": since, "recent": by.now - STRETCH}
         return conn.execute(_EXPOSURE, {"actor": by.id, "limit": limit, **moments}).one()
 
@@ -209,9 +207,7 @@ def take_break(db: Database, by: Acting) -> None:
 
 
 def figures(db: Database, now: datetime) -> Mapping[str, Any]:
-    """The figures at ``now``, from one snapshot of the database, by name. ``oldest_due`` is the earliest deadline of an
-    open case; ``first_looks`` covers the last day.
-    """
+    """The figures at ``now``, of one moment. ``oldest_due`` is of open cases; ``first_looks`` covers the last day."""
     sums = select(*(func.coalesce(func.sum(batch_counts.c[name]), 0).label(name) for name in _SUMS))
     ready = pending_cases.c.ready_at
     waiting = select(func.count(ready).label("waiting"), (func.count() - func.count(ready)).label("parked"))
@@ -230,7 +226,7 @@ def figures(db: Database, now: datetime) -> Mapping[str, Any]:
             **conn.execute(waiting).one()._mapping,
             "errors": {row[0]: row[1] for row in conn.execute(_ERRORS)},
             "processes": health.processes(conn, now),
-            "faults": {lasting.fault for lasting in health.open_faults_in(conn)},
+            "faults": {lasting.fault for lasting in health.open_faults(conn)},
             "first_looks": priority_shifts(conn, now - DAY, now),
         }
 

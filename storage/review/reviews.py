@@ -26,7 +26,7 @@ from storage.review.claims import (
     Claim,
     LeaseLost,
     NotAvailable,
-    claim_in,
+    claim,
     has_lease,
     holds,
     lock_entry,
@@ -44,7 +44,7 @@ from storage.schema.review import (
     unblindings,
     undone_reviews,
 )
-from storage.settings_store import SiteSettings, current_in
+from storage.settings_store import SiteSettings, current
 from storage.visibility import is_blind, is_erased, see_reviews
 
 _entry = inbox_entries.c
@@ -73,13 +73,11 @@ class Review:
 def submit_review(
     db: Database, by: Acting, case_id: str, token: str, form: ReviewForm, submission_id: str
 ) -> Next | None:
-    """Store a review by whoever holds the case, give the case back, and settle it, in one transaction; returns what
-    happens to the case next.
+    """Store a review by whoever holds the case, give the case back, and settle it; returns what happens to the case
+    next.
 
-    ``submission_id`` (see `identifiers.new_id`) makes a repeated submit harmless: it becomes the review's id. None
-    where it had been stored before and nothing was added, since the case may have moved on.
-    Raises Forbidden, DispositionNeeded, and LeaseLost without the current token; the form is then kept as a draft
-    unless it is too long.
+    A repeated ``submission_id``, which becomes the review's id, is harmless: None, since the case may have moved on.
+    Raises DispositionNeeded, and LeaseLost without the current token; the form is then kept as a draft.
     """
     require(by.actor, Action.RATE, by.id)
     try:
@@ -105,7 +103,7 @@ def _submit(
         require(by.actor, Action.ADJUDICATE)
     for reviewer in conn.execute(select(reviews.c.reviewer).where(reviews.c.case_id == case_id)).scalars().all():
         require(by.actor, Action.READ_SECOND, reviewer)
-    _require_disposition(conn, case_id, form, settings := current_in(conn).settings)
+    _require_disposition(conn, case_id, form, settings := current(conn).settings)
     blind = is_blind(conn, by.actor, case_id, first=True)
     _insert(conn, by, case_id, form, submission_id, version=1, review_round=review_round, blind=blind)
     _discard(conn, by.actor, case_id)
@@ -132,11 +130,8 @@ def _require_disposition(
 
 
 def revise(db: Database, by: Acting, case_id: str, form: ReviewForm, reason: str, submission_id: str) -> Next | None:
-    """A new version of the actor's own review, usually after the reveal; the earlier versions stay. Returns what
-    `submit_review` does.
-
-    No lease is needed for one's own review. Raises Forbidden when they have none, ReasonNeeded, DispositionNeeded, and
-    NotAvailable when what the case held was deleted.
+    """A new version of the actor's own review, without a lease; the earlier ones stay. Returns what `submit_review`
+    does. Raises Forbidden when they have none, ReasonNeeded, DispositionNeeded, and NotAvailable for an erased case.
     """
     if not reason.strip():
         raise ReasonNeeded("enter a reason for the change")
@@ -148,7 +143,7 @@ def revise(db: Database, by: Acting, case_id: str, form: ReviewForm, reason: str
             return None
         if is_erased(conn, case_id):
             raise NotAvailable("what this case held was deleted: its reviews stay as they are")
-        settings, was = current_in(conn).settings, ReviewLabel(before.label)
+        settings, was = current(conn).settings, ReviewLabel(before.label)
         _require_disposition(conn, case_id, form, settings, before.fields["disposition"])
         known = {"version": before.version + 1, "review_round": before.review_round, "reason": reason.strip()}
         blind = is_blind(conn, by.actor, case_id, first=False)
@@ -182,7 +177,6 @@ def _insert(conn: Connection, by: Acting, case_id: str, form: ReviewForm, review
 
 
 def review_of(row: Any) -> Review:
-    """The review in a row."""
     fields = dict(row.fields)
     form_version = fields.pop("form_version")
     form = ReviewForm.model_validate({**fields, "label": row.label, "certainty": row.certainty})
@@ -279,7 +273,7 @@ def take_back(db: Database, by: Acting, case_id: str, review_id: str, lease: tim
             mine = undone_reviews.c.review_id == review_id, undone_reviews.c.reviewer == by.id
             if conn.execute(select(undone_reviews.c.review_id).where(*mine)).first() is None:
                 raise TooLate("there is no such review of yours")
-        return claim_in(conn, by, case_id, lease, new_token())
+        return claim(conn, by, case_id, lease)
 
 
 def _require_untouched(conn: Connection, row: Any, entry: Any, now: datetime) -> None:

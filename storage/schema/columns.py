@@ -80,15 +80,13 @@ BigId = BigInteger().with_variant(Integer, "sqlite")
 
 
 def table(name: str, *parts: SchemaItem, **options: Any) -> Table:
-    """A table of the site's database."""
     return Table(name, metadata, *parts, **options)
 
 
 def case_id(**options: Any) -> Column[str]:
-    """The column that names a case."""
     return Column("case_id", Id, ForeignKey("cases.id"), nullable=False, **options)
 
 
-def partial_index(name: str, *columns: Column[Any], where: ColumnElement[bool], **options: Any) -> Index:
-    """An index of the rows of which this is true, on either database."""
-    return Index(name, *columns, sqlite_where=where, postgresql_where=where, **options)
+def index(of: Table, name: str, *columns: str, where: ColumnElement[bool] | None = None, **options: Any) -> Index:
+    """An index of these columns, and of the rows alone of which ``where`` is true."""
+    return Index(name, *(of.c[each] for each in columns), sqlite_where=where, postgresql_where=where, **options)

@@ -10,14 +10,13 @@ from sqlalchemy import (
     Float,
     ForeignKey,
     ForeignKeyConstraint,
-    Index,
     Integer,
     String,
     Text,
     false,
 )
 
-from storage.schema.columns import GOES_WITH_ITS_CASE, BigId, Id, Moment, StorableText, case_id, erased_as, table
+from storage.schema.columns import GOES_WITH_ITS_CASE, BigId, Id, Moment, StorableText, case_id, erased_as, index, table
 
 node_runs = table(
     "node_runs",
@@ -44,10 +43,8 @@ node_runs = table(
     Column("lost_calls", Integer, nullable=False, default=0, server_default="0"),  # beside ``calls``: no answer counted
 )
 
-Index("ix_node_runs_ended", node_runs.c.ended_at)
-Index(
-    "ix_node_runs_way", node_runs.c.batch_id, node_runs.c.node, node_runs.c.variant, node_runs.c.label, node_runs.c.row
-)
+index(node_runs, "ix_node_runs_ended", "ended_at")
+index(node_runs, "ix_node_runs_way", "batch_id", "node", "variant", "label", "row")
 
 screenings = table(
     "screenings",
@@ -70,26 +67,13 @@ screenings = table(
     Column("row", BigInteger),
     Column("gap", Float),
 )
-Index("ix_screenings_batch", screenings.c.batch_id, screenings.c.completed_at)
+index(screenings, "ix_screenings_batch", "batch_id", "completed_at")
 # Counted and read through by configuration, without a look at the rows.
-Index(
-    "ix_screenings_audit",
-    screenings.c.configuration,
-    screenings.c.audited,
-    screenings.c.outcome,
-    screenings.c.audit_probability,
-    screenings.c.batch_id,
-)
-Index(
-    "ix_screenings_ends",
-    screenings.c.configuration,
-    screenings.c.completed_at,
-    screenings.c.first_end,
-    screenings.c.batch_id,
-)
-Index("ix_screenings_completed", screenings.c.completed_at)
-Index("ix_screenings_gap", screenings.c.batch_id, screenings.c.gap)
-Index("ix_screenings_kind", screenings.c.batch_id, screenings.c.kind, screenings.c.row, screenings.c.gap)
+index(screenings, "ix_screenings_audit", "configuration", "audited", "outcome", "audit_probability", "batch_id")
+index(screenings, "ix_screenings_ends", "configuration", "completed_at", "first_end", "batch_id")
+index(screenings, "ix_screenings_completed", "completed_at")
+index(screenings, "ix_screenings_gap", "batch_id", "gap")
+index(screenings, "ix_screenings_kind", "batch_id", "kind", "row", "gap")
 
 preflights = table(
     "preflights",
@@ -104,7 +88,7 @@ preflights = table(
     Column("reason", Text),
     Column("overridden_at", Moment),
 )
-Index("ix_preflights_configuration", preflights.c.configuration, preflights.c.id)
+index(preflights, "ix_preflights_configuration", "configuration", "id")
 
 case_errors = table(
     "case_errors",
@@ -116,7 +100,7 @@ case_errors = table(
     Column("at", Moment, nullable=False),
 )
 
-Index("ix_case_errors_kind", case_errors.c.kind)
+index(case_errors, "ix_case_errors_kind", "kind")
 
 live_runs = table(
     "live_runs",
@@ -163,7 +147,7 @@ message_batches = table(
     Column("created_at", Moment, nullable=False),
     Column("ended_at", Moment),  # every request has its answer or its failure
 )
-Index("ix_message_batches_batch", message_batches.c.batch_id)
+index(message_batches, "ix_message_batches_batch", "batch_id")
 
 message_requests = table(
     "message_requests",
@@ -213,4 +197,4 @@ comparison_outcomes = table(
     Column("draws", JSON, nullable=False),  # {"node/variant": one code per draw in request order}
     Column("at", Moment, nullable=False),
 )
-Index("ix_comparison_outcomes_at", comparison_outcomes.c.at)
+index(comparison_outcomes, "ix_comparison_outcomes_at", "at")

@@ -8,7 +8,6 @@ from sqlalchemy import (
     Column,
     Float,
     ForeignKey,
-    Index,
     Integer,
     String,
     UniqueConstraint,
@@ -16,7 +15,7 @@ from sqlalchemy import (
     false,
 )
 
-from storage.schema.columns import ERASED, Id, Moment, StorableText, case_id, erased_as, metadata, partial_index, table
+from storage.schema.columns import ERASED, Id, Moment, StorableText, case_id, erased_as, index, metadata, table
 
 configurations = table(
     "configurations",
@@ -53,7 +52,7 @@ batches = table(
     Column("rows_missing_since", Moment),
     UniqueConstraint("created_by", "kind", "submission"),
 )
-partial_index("ix_batches_rows_missing", batches.c.rows_missing_since, where=batches.c.rows_missing.is_not(None))
+index(batches, "ix_batches_rows_missing", "rows_missing_since", where=batches.c.rows_missing.is_not(None))
 
 rejected_rows = table(
     "rejected_rows",
@@ -98,16 +97,17 @@ cases = table(
 )
 
 # found by the beginning of what names them; those of a group in the order of their batch
-Index("ix_cases_named", cases.c.batch_id, cases.c.external_id, postgresql_ops={"external_id": "text_pattern_ops"})
-Index("ix_cases_reference", cases.c.batch_id, cases.c.reference, cases.c.row)
-Index("ix_cases_external_id", cases.c.external_id, postgresql_ops={"external_id": "text_pattern_ops"})
-partial_index("ix_cases_erased", cases.c.erased_at, where=cases.c.erased_at.is_not(None))
+index(cases, "ix_cases_named", "batch_id", "external_id", postgresql_ops={"external_id": "text_pattern_ops"})
+index(cases, "ix_cases_reference", "batch_id", "reference", "row")
+index(cases, "ix_cases_external_id", "external_id", postgresql_ops={"external_id": "text_pattern_ops"})
+index(cases, "ix_cases_erased", "erased_at", where=cases.c.erased_at.is_not(None))
 _grouped = cases.c.group_name.is_not(None)
-partial_index(
+index(
+    cases,
     "ix_cases_group",
-    cases.c.group_name,
-    cases.c.batch_id,
-    cases.c.row,
+    "group_name",
+    "batch_id",
+    "row",
     postgresql_ops={"group_name": "text_pattern_ops"},
     where=_grouped,
 )
@@ -127,11 +127,9 @@ pending_cases = table(
 )
 # What failed stays out of the index that a poll walks: it may wait for ever for a person, as abandoned texts do.
 _ready, _failed = pending_cases.c.ready_at.is_not(None), pending_cases.c.ready_at.is_(None)
-partial_index(
-    "ix_pending_cases_ready", pending_cases.c.batch_id, pending_cases.c.ready_at, pending_cases.c.row, where=_ready
-)
-Index("ix_pending_cases_row", pending_cases.c.batch_id, pending_cases.c.row)
-partial_index("ix_pending_cases_failed", pending_cases.c.batch_id, where=_failed)
+index(pending_cases, "ix_pending_cases_ready", "batch_id", "ready_at", "row", where=_ready)
+index(pending_cases, "ix_pending_cases_row", "batch_id", "row")
+index(pending_cases, "ix_pending_cases_failed", "batch_id", where=_failed)
 
 # How many rows of a batch are of each kind, refused and pending ones too, and what they cost: added to in the
 # transaction that inserts the fact; in several shards so that workers on one batch do not wait for one row. What was

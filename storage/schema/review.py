@@ -8,7 +8,6 @@ from sqlalchemy import (
     Column,
     Computed,
     Float,
-    Index,
     Integer,
     String,
     UniqueConstraint,
@@ -26,7 +25,7 @@ from storage.schema.columns import (
     StorableText,
     case_id,
     erased_as,
-    partial_index,
+    index,
     table,
 )
 
@@ -68,35 +67,24 @@ inbox_entries = table(
 )
 _OPEN = inbox_entries.c.closed_at.is_(None)
 # P0 first, then the earliest deadline: the order of the claim query, over open cases only
-partial_index("ix_inbox_open", inbox_entries.c.routine, inbox_entries.c.due_at, inbox_entries.c.case_id, where=_OPEN)
+index(inbox_entries, "ix_inbox_open", "routine", "due_at", "case_id", where=_OPEN)
 # the same within one priority, for a filter
-partial_index(
-    "ix_inbox_priority", inbox_entries.c.priority, inbox_entries.c.due_at, inbox_entries.c.case_id, where=_OPEN
-)
+index(inbox_entries, "ix_inbox_priority", "priority", "due_at", "case_id", where=_OPEN)
 # the same by when they came in, for a list that is sorted by that
-partial_index(
-    "ix_inbox_entered", inbox_entries.c.priority, inbox_entries.c.entered_at, inbox_entries.c.case_id, where=_OPEN
-)
+index(inbox_entries, "ix_inbox_entered", "priority", "entered_at", "case_id", where=_OPEN)
 LATER_REVIEW = inbox_entries.c.review_round != literal_column("'first'")
 """Somebody has read it, and another review is due: said in a query as well, so that its index serves."""
 _LATER = and_(_OPEN, LATER_REVIEW)
-partial_index(
-    "ix_inbox_later",
-    inbox_entries.c.review_round,
-    inbox_entries.c.routine,
-    inbox_entries.c.due_at,
-    inbox_entries.c.case_id,
-    where=_LATER,
-)
+index(inbox_entries, "ix_inbox_later", "review_round", "routine", "due_at", "case_id", where=_LATER)
 # what is open of a batch
-partial_index("ix_inbox_of_batch", inbox_entries.c.batch_id, inbox_entries.c.case_id, where=_OPEN)
+index(inbox_entries, "ix_inbox_of_batch", "batch_id", "case_id", where=_OPEN)
 # what keeps a case from the next reviewer for a while: a few rows, found by the moment until which it does
 _ASSIGNED = and_(_OPEN, inbox_entries.c.assigned_until.is_not(None))
-partial_index("ix_inbox_assigned", inbox_entries.c.assigned_until, where=_ASSIGNED)
+index(inbox_entries, "ix_inbox_assigned", "assigned_until", where=_ASSIGNED)
 
 ENTERED_OTHERWISE = or_(inbox_entries.c.sent_as.is_not(None), inbox_entries.c.cause.is_not(None))
 """What came in without an outcome that brought it: few."""
-partial_index("ix_inbox_otherwise", inbox_entries.c.case_id, where=ENTERED_OTHERWISE)
+index(inbox_entries, "ix_inbox_otherwise", "case_id", where=ENTERED_OTHERWISE)
 
 case_notes = table(
     "case_notes",
@@ -116,7 +104,7 @@ skips = table(
     Column("reason", String(24), nullable=False),  # skip | not_me
     Column("at", Moment, nullable=False),
 )
-Index("ix_skips_reviewer", skips.c.reviewer, skips.c.at)
+index(skips, "ix_skips_reviewer", "reviewer", "at")
 
 drafts = table(
     "drafts",
@@ -143,8 +131,8 @@ reviews = table(
     Column("at", Moment, nullable=False),
     UniqueConstraint("case_id", "reviewer", "version"),
 )
-Index("ix_reviews_reviewer", reviews.c.reviewer, reviews.c.at)
-Index("ix_reviews_at", reviews.c.at)
+index(reviews, "ix_reviews_reviewer", "reviewer", "at")
+index(reviews, "ix_reviews_at", "at")
 
 undone_reviews = table(  # moved here from reviews within half a minute, before the engine's view was served
     "undone_reviews",
@@ -188,7 +176,7 @@ adjudications = table(
     Column("review_ids", JSON, nullable=False),
     Column("at", Moment, nullable=False),
 )
-Index("ix_adjudications_at", adjudications.c.at)
+index(adjudications, "ix_adjudications_at", "at")
 
 # What must happen after a review, outside this program: somebody sees to it by then.
 follow_ups = table(
@@ -206,8 +194,8 @@ follow_ups = table(
     Column("note", StorableText, info=erased_as("")),
 )
 _UNDONE = follow_ups.c.closed_at.is_(None)
-partial_index("ix_follow_ups_open", follow_ups.c.case_id, follow_ups.c.disposition, unique=True, where=_UNDONE)
-Index("ix_follow_ups_opened", follow_ups.c.opened_at)
+index(follow_ups, "ix_follow_ups_open", "case_id", "disposition", unique=True, where=_UNDONE)
+index(follow_ups, "ix_follow_ups_opened", "opened_at")
 
 # What was labeled unsafe and put on a worklist, once somebody has seen it there
 acknowledgements = table(
@@ -239,7 +227,7 @@ case_tags = table(
     Column("at", Moment, nullable=False),
     info=GOES_WITH_ITS_CASE,
 )
-Index("ix_case_tags_tag", case_tags.c.tag, case_tags.c.case_id)
+index(case_tags, "ix_case_tags_tag", "tag", "case_id")
 
 case_remarks = table(
     "case_remarks",

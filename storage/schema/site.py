@@ -9,7 +9,6 @@ from sqlalchemy import (
     Column,
     Float,
     ForeignKey,
-    Index,
     Integer,
     String,
     Text,
@@ -17,7 +16,7 @@ from sqlalchemy import (
     and_,
 )
 
-from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, erased_as, partial_index, table
+from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, erased_as, index, table
 
 audit_events = table(
     "audit_events",
@@ -31,8 +30,8 @@ audit_events = table(
     Column("hash", String(64), nullable=False),
     Column("key_id", String(16), nullable=False),  # which key the hash is under
 )
-Index("ix_audit_events_actor", audit_events.c.actor, audit_events.c.at)
-Index("ix_audit_events_subject", audit_events.c.subject)
+index(audit_events, "ix_audit_events_actor", "actor", "at")
+index(audit_events, "ix_audit_events_subject", "subject")
 
 accounts = table(
     "accounts",
@@ -109,9 +108,9 @@ program_texts = table(
     Column("tries", Integer, nullable=False, default=0, server_default="0"),
     UniqueConstraint("program_id", "key"),
 )
-Index("ix_program_texts_program_id", program_texts.c.program_id, program_texts.c.case_id)
+index(program_texts, "ix_program_texts_program_id", "program_id", "case_id")
 _untold = program_texts.c.tell_at.is_not(None)
-partial_index("ix_program_texts_tell_at", program_texts.c.tell_at, where=_untold)
+index(program_texts, "ix_program_texts_tell_at", "tell_at", where=_untold)
 
 process_heartbeats = table(
     "process_heartbeats",
@@ -164,8 +163,8 @@ notifications = table(
 )
 TO_SEND = and_(notifications.c.sent_at.is_(None), notifications.c.given_up_at.is_(None))
 """The condition that a message has still to go out."""
-partial_index("ix_notifications_waiting", notifications.c.not_before, where=TO_SEND)
-Index("ix_notifications_recipient", notifications.c.recipient_id, notifications.c.event, notifications.c.created_at)
+index(notifications, "ix_notifications_waiting", "not_before", where=TO_SEND)
+index(notifications, "ix_notifications_recipient", "recipient_id", "event", "created_at")
 
 # How far the recipients were told of a case: as which priority, and down to which place of the on-call order.
 case_notices = table(
@@ -186,4 +185,4 @@ site_faults = table(
     Column("cause", String(40)),  # the kind of error that told of it last, where one did
 )
 _LASTS = site_faults.c.ended_at.is_(None)
-partial_index("ix_site_faults_lasting", site_faults.c.name, unique=True, where=_LASTS)
+index(site_faults, "ix_site_faults_lasting", "name", unique=True, where=_LASTS)

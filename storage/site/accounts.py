@@ -23,9 +23,9 @@ from screening.review.actors import Acting, Actor, Role
 from screening.review.policy import Action, require
 from storage.audit_log import append, serialise
 from storage.clock import new_id
-from storage.database import Database, record
+from storage.database import Database, insert_once, record
 from storage.schema import accounts, programs, sessions
-from storage.settings_store import SiteSettings, current_in
+from storage.settings_store import SiteSettings, current
 
 TOUCH = timedelta(seconds=30)
 """Activity is written down at most this often: a page that polls does not write at every tick."""
@@ -94,16 +94,14 @@ class Account:
 def enter(
     db: Database, sign_in: SignIn, now: datetime, first_admins: Collection[str] = (), *, active: bool = True
 ) -> Actor:
-    """Who this is, on every action: creates the session on first request and renews it afterwards; a page that only
-    polls is not ``active`` and renews nothing.
-
-    An unknown person gets an account without roles, which an admin then grants; a subject in ``first_admins``
-    becomes admin while the site has none. Raises SessionEnded.
+    """Who this is, on every action: begins the session or renews it, which a page that only polls (not ``active``) does
+    not. Unknown people get an account without roles; one of ``first_admins`` becomes admin while there is none. Raises
+    SessionEnded.
     """
     with db.write() as conn:
         account = _account_by(conn, accounts.c.subject, sign_in.subject)
         account = _first_admin(conn, account or _register(conn, sign_in, now), first_admins, now)
-        limits = current_in(conn).settings
+        limits = current(conn).settings
         ended = _refusal(conn, account, sign_in, now, limits)
         elsewhere = ended is not None and _is_elsewhere(conn, account, sign_in, now, limits)
         if ended is None and active and _touch(conn, account, sign_in, now):
@@ -135,15 +133,12 @@ def _is_elsewhere(conn: Connection, account: Account, sign_in: SignIn, now: date
 
 def _touch(conn: Connection, account: Account, sign_in: SignIn, now: datetime) -> bool:
     """Whether the session is new; otherwise its last activity is moved forward."""
-    key = sessions.c.id == sign_in.session_id
-    if conn.execute(select(sessions.c.id).where(key)).first() is not None:
-        conn.execute(update(sessions).where(key, sessions.c.seen_at < now - TOUCH).values(seen_at=now))
-        return False
-    serialise(conn)  # two tabs of one new sign-in: the second one finds the first one's row
-    if conn.execute(select(sessions.c.id).where(key)).first() is not None:
-        return False
-    conn.execute(insert(sessions).values(id=sign_in.session_id, account_id=account.id, started_at=now, seen_at=now))
-    return True
+    row = {"id": sign_in.session_id, "account_id": account.id, "started_at": now, "seen_at": now, "ended_at": None}
+    if insert_once(conn, sessions, row):  # of two tabs of one new sign-in, one
+        return True
+    known = sessions.c.id == sign_in.session_id, sessions.c.seen_at < now - TOUCH
+    conn.execute(update(sessions).where(*known).values(seen_at=now))
+    return False
 
 
 def _register(conn: Connection, sign_in: SignIn, now: datetime) -> Account:
@@ -224,7 +219,6 @@ def _change(db: Database, by: Acting, account_id: str, values: dict[str, Any], a
 
 
 def list_accounts(db: Database, actor: Actor) -> tuple[Account, ...]:
-    """All accounts, sorted by name."""
     require(actor, Action.MANAGE_ACCOUNTS)
     rows = db.rows(select(accounts).order_by(accounts.c.display_name, accounts.c.id))
     return tuple(_account(row) for row in rows)
@@ -329,7 +323,6 @@ def revoke_program(db: Database, by: Acting, program_id: str) -> None:
 
 
 def list_programs(db: Database, actor: Actor) -> tuple[Program, ...]:
-    """All of them, the newest first. Raises Forbidden."""
     require(actor, Action.MANAGE_ACCOUNTS)
     return tuple(map(_program, db.rows(select(programs).order_by(_one.created_at.desc(), _one.id))))
 
@@ -350,7 +343,6 @@ def require_in_force(conn: Connection, program: Program) -> None:
 
 
 def in_force(db: Database, program: Program) -> bool:
-    """Whether its token still is."""
     held = select(_one.id).where(_one.id == program.id, _one.revoked_at.is_(None))
     return bool(db.rows(held))
 

@@ -22,7 +22,6 @@ from storage import audit_log
 from storage.audit_log import Anchor
 from storage.database import NEWEST_REVISION, Database, revision_of
 from storage.schema import metadata
-from storage.site import audit_check
 
 CHUNK = 1_000
 NOT_COPIED = frozenset({"process_heartbeats", "duties"})
@@ -57,9 +56,7 @@ def back_up(db: Database, to: Path, now: datetime) -> Copied:
 
 
 def restore(db: Database, source: Path, now: datetime) -> Copied:
-    """Fill an empty database of either kind from a backup. Raises CopyRefused, and nothing is kept, where it is not
-    empty and where rows or audit log do not add up.
-    """
+    """Fill an empty database from a backup. CopyRefused, and nothing is kept, where rows or audit log do not add up."""
     with tempfile.TemporaryDirectory(dir=source.parent, prefix=".unfinished-restore-") as own:
         copy = Path(own) / "copy.db"
         shutil.copyfile(source, copy)  # which is then brought up to date, and written to by being opened
@@ -70,7 +67,7 @@ def restore(db: Database, source: Path, now: datetime) -> Copied:
                 if filled := [table.name for table in _tables() if _count(new, table)]:
                     raise CopyRefused(f"the database is not empty ({filled[0]}): restore into a new one")
                 rows, anchor = _copy(old, new)
-                proof = audit_check.verify_in(new, [anchor])
+                proof = audit_log.verify(new, [anchor])
                 if not proof.ok:
                     raise CopyRefused(f"the audit log is not whole: event {proof.seq} {proof.problem}")
                 audit_log.append(new, SYSTEM.at(now), "restored", None, {"events": anchor.count})
@@ -96,7 +93,7 @@ def _copy(old: Connection, new: Connection) -> Copied:
     rows = {table.name: _fill(old, new, table) for table in _tables()}
     if differing := [table.name for table in _tables() if _count(new, table) != rows[table.name]]:
         raise CopyRefused(f"row counts differ in {', '.join(differing)}")
-    return rows, audit_log.anchor_in(old)
+    return rows, audit_log.anchor(old)
 
 
 def _tables() -> list[Table]:

@@ -5,16 +5,15 @@ kept while it lasts.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, exists, func, insert, or_, select, update
 
 from screening.pipeline.errors import NOT_THE_MODEL
 from storage.clock import shared_now
-from storage.database import Database, insert_into
+from storage.database import Database, Source, insert_into, reading
 from storage.schema.columns import Moment
 from storage.schema.engine import case_errors, node_runs
 from storage.schema.intake import batches, pending_cases
@@ -33,10 +32,8 @@ _beat, _fault = process_heartbeats.c, site_faults.c
 
 
 def take(db: Database, name: str, holder: str, now: datetime, lasts: timedelta) -> bool:
-    """Whether ``holder`` does this duty from now on, for ``lasts``: it did before, or nobody does.
-
-    Take it again before it runs out; whoever dies leaves it free when it has run out. One that would last far longer
-    than any does was taken by a clock that ran ahead, and does not count.
+    """Whether ``holder`` does this duty from now on, for ``lasts``: it did before, or nobody does. Who dies leaves it
+    free when it has run out; one that lasts far longer was taken by a clock that ran ahead, and does not count.
     """
     with db.write() as conn:
         moment = shared_now(conn, now)
@@ -66,7 +63,6 @@ def beat(db: Database, name: str, kind: Literal["worker", "app"], now: datetime)
 
 
 def end(db: Database, name: str) -> None:
-    """This process ends in an orderly way."""
     with db.write() as conn:
         conn.execute(delete(process_heartbeats).where(_beat.name == name))
 
@@ -82,15 +78,9 @@ def _is_alive(conn: Connection, now: datetime) -> ColumnElement[bool]:
     return and_(_beat.seen_at > moment - DEAD_AFTER, _beat.seen_at < moment + DEAD_AFTER)
 
 
-def live_workers(conn: Connection, now: datetime) -> int:
-    """How many workers live."""
-    return int(conn.execute(select(func.count()).where(_beat.kind == "worker", _is_alive(conn, now))).scalar_one())
-
-
-def worker_lives(db: Database, now: datetime) -> bool:
-    """Whether any worker lives."""
-    with db.read() as conn:
-        return live_workers(conn, now) > 0
+def live_workers(db: Source, now: datetime) -> int:
+    with reading(db) as conn:
+        return conn.execute(select(func.count()).where(_beat.kind == "worker", _is_alive(conn, now))).scalar_one()
 
 
 def _newest_worker_beat(conn: Connection, before: datetime | None = None) -> datetime | None:
@@ -100,20 +90,12 @@ def _newest_worker_beat(conn: Connection, before: datetime | None = None) -> dat
     return seen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Silence:
-    """No worker gives a sign of life; ``since`` is the last one there was, None where there was none within a week."""
-
-    since: datetime | None
-
-
-def workers_silence(db: Database, now: datetime) -> Silence | None:
-    """That no worker answers at the moment; None where one does."""
+def workers_answer(db: Database, now: datetime) -> tuple[bool, datetime | None]:
+    """Whether a worker answers at the moment, and when one last gave a sign of life; None within a week."""
     with db.read() as conn:
         moment = shared_now(conn, now)
         seen = _newest_worker_beat(conn, moment + DEAD_AFTER)
-    answers = seen is not None and moment - seen < SILENT_AFTER
-    return None if answers else Silence(since=seen)
+    return seen is not None and moment - seen < SILENT_AFTER, seen
 
 
 class Fault(StrEnum):
@@ -129,46 +111,29 @@ _FOUND_ELSEWHERE = frozenset({Fault.ANCHOR, Fault.FILES})
 """Whoever finds these says when they are over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lasting:
-    """A fault that lasts. ``cause``: the kind of error that told of it last, where one did."""
-
-    fault: Fault
-    began_at: datetime
-    cause: str | None = None
-
-
-def open_faults(db: Database) -> tuple[Lasting, ...]:
-    """The faults of this moment, the oldest first."""
-    with db.read() as conn:
-        return open_faults_in(conn)
+def open_faults(db: Source) -> Sequence[Any]:
+    """The faults of this moment, the oldest first: which ``fault``, since when (``began_at``), and the kind of error
+    that told of it last as its ``cause``, where one did.
+    """
+    lasting = select(_fault.name.label("fault"), _fault.began_at, _fault.cause).where(_fault.ended_at.is_(None))
+    with reading(db) as conn:
+        return conn.execute(lasting.order_by(_fault.began_at, _fault.id)).all()
 
 
-def open_faults_in(conn: Connection) -> tuple[Lasting, ...]:
-    """The same, inside the caller's transaction."""
-    rows = conn.execute(select(site_faults).where(_fault.ended_at.is_(None)).order_by(_fault.began_at, _fault.id))
-    return tuple(Lasting(fault=Fault(row.name), began_at=row.began_at, cause=row.cause) for row in rows)
-
-
-def find_lasting(db: Database, fault: Fault) -> Lasting | None:
+def find_lasting(db: Database, fault: Fault) -> Any:
     """This one, where it is among them."""
-    return next((one for one in open_faults(db) if one.fault is fault), None)
+    return next((one for one in open_faults(db) if one.fault == fault), None)
 
 
-def last_ended(db: Database) -> datetime | None:
+def last_ended(db: Source) -> datetime | None:
     """When an agent last ended its work on a text; None where that never was."""
-    with db.read() as conn:
-        return _last_ended(conn)
-
-
-def _last_ended(conn: Connection) -> datetime | None:
-    ended: datetime | None = conn.execute(select(func.max(node_runs.c.ended_at, type_=Moment))).scalar()
-    return ended
+    with reading(db) as conn:
+        return conn.execute(select(func.max(node_runs.c.ended_at, type_=Moment))).scalar_one_or_none()
 
 
 def changes(conn: Connection, now: datetime) -> tuple[Mapping[Fault, str | None], frozenset[Fault]]:
     """Which faults are here and not kept yet, or for another cause, and which are kept and over. Looks only."""
-    known = {one.fault: one for one in open_faults_in(conn)}
+    known = {Fault(one.fault): one for one in open_faults(conn)}
     here: dict[Fault, str | None] = {}
     if _no_worker(conn, now, lasts=Fault.WORKERS in known):
         here[Fault.WORKERS] = None
@@ -205,11 +170,11 @@ def _no_worker(conn: Connection, now: datetime, *, lasts: bool) -> bool:
     return _newest_worker_beat(conn) is not None or bool(conn.execute(select(waits)).scalar())
 
 
-def _no_model(conn: Connection, known: Lasting | None, now: datetime) -> tuple[bool, str | None]:
+def _no_model(conn: Connection, known: Row[Any] | None, now: datetime) -> tuple[bool, str | None]:
     """Whether calls fail: several errors, or a batch that the program paused for one, and no node ended since, nor did
     a worker that started find that the model answers. And the kind of the last error.
     """
-    ended = _last_ended(conn)
+    ended = last_ended(conn)
     if known is not None:
         errors = _errors_after(conn, known.began_at)[:1]
         return ended is None or ended <= known.began_at, errors[0] if errors else known.cause

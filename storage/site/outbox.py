@@ -1,15 +1,19 @@
-"""What people are told: found in the tables, and kept until it went out. Whatever way a case enters the inbox, somebody
-hears of it; nothing here runs when one is screened or entered, so that nothing here can delay one.
+"""Who is told what, in which order, and what they are told: found in the tables, and kept until it went out. Whatever
+way a case enters the inbox, somebody hears of it; nothing here runs when one is screened or entered, so that nothing
+here can delay one. Nobody is told anything before an administrator adds somebody.
 
 One message per recipient, event, priority and interval holds a number: never a text, the id of a case or a person, or a
-label. Its id stays the same over all its tries, so that whoever receives it can tell a repetition. All moments are
-those of the site's one clock: a later one than now was written before it was set back, and holds nothing up.
+label. Its id stays the same over all its tries, so that whoever receives it can tell a repetition. A target may hold a
+password: it is written once, read by the sender alone, and shown without its secrets. All moments are those of the
+site's one clock: a later one than now was written before it was set back, and holds nothing up.
 """
 
+import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -19,6 +23,7 @@ from sqlalchemy import (
     Select,
     and_,
     case,
+    delete,
     exists,
     func,
     insert,
@@ -29,20 +34,166 @@ from sqlalchemy import (
     update,
 )
 
-from screening.review.actors import SYSTEM, Acting
+from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.review_form import Disposition
 from screening.review.triage import Priority
-from storage.audit_log import append
+from storage.audit_log import append, serialise
 from storage.clock import new_id, pause_after, shared_now
 from storage.database import Database, record, upsert
 from storage.schema.columns import Moment
 from storage.schema.review import follow_ups, inbox_entries
 from storage.schema.site import TO_SEND, case_notices, notification_recipients, notifications
-from storage.settings_store import SiteSettings, current_in
+from storage.settings_store import SiteSettings, current
 from storage.site import health
 from storage.site.health import Fault
-from storage.site.recipients import MINUTES_A_DAY, Kind, Recipient, active_recipients, is_told
+
+MOST_STEPS = 5
+MINUTES_A_DAY = 24 * 60
+_to, _out = notification_recipients.c, notifications.c
+
+
+class Event(StrEnum):
+    """What somebody may be told of."""
+
+    ARRIVED_P0 = "arrived_p0"
+    ARRIVED_P1 = "arrived_p1"
+    OVERDUE = "overdue"
+    FAULT = "fault"  # model or workers down, anchor of the audit log not written
+
+
+class Kind(StrEnum):
+    """How somebody is reached."""
+
+    SERVICE = "service"  # mail, chat, pager, SMS
+    WEBHOOK = "webhook"  # signed, to a server of the site's own
+    MONITOR = "monitor"  # told every minute that all is well, and alarmed by silence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipient:
+    """One who is told, without the target's secrets. ``problem`` is why the last try failed."""
+
+    id: str
+    name: str
+    kind: Kind
+    shown: str
+    step: int
+    events: frozenset[Event]
+    quiet: tuple[int, int] | None
+    active: bool
+    problem: str | None
+    tried_at: datetime | None
+
+
+def is_told(one: Recipient, event: str, priority: Priority | None) -> bool:
+    """Whether they are told of this: ``event`` is a message's, arrived, overdue, follow_up, fault or test."""
+    arrived = Event.ARRIVED_P0 if priority is Priority.P0 else Event.ARRIVED_P1
+    wanted = {"arrived": arrived, "overdue": Event.OVERDUE, "follow_up": Event.OVERDUE, "fault": Event.FAULT}
+    return event not in wanted or wanted[event] in one.events
+
+
+def add_recipient(
+    db: Database,
+    by: Acting,
+    *,
+    name: str,
+    kind: Kind,
+    target: str,
+    shown: str,
+    step: int = 1,
+    events: Collection[Event] = frozenset(Event),
+    quiet: tuple[int, int] | None = None,
+) -> tuple[Recipient, str | None]:
+    """Add a recipient; beside it the secret that signs a webhook's messages, told here and never again. ``step`` is the
+    place in the on-call order, 1 first; quiet hours are minutes of the day. ValueError for what cannot be told
+    anything, or is told already: a press made twice.
+    """
+    require(by.actor, Action.CHANGE_SETTINGS)
+    if not name.strip() or len(name) > 80:
+        raise ValueError("give the recipient a name of at most 80 characters")
+    if not 1 <= step <= MOST_STEPS:
+        raise ValueError(f"the on-call order has places 1 to {MOST_STEPS}")
+    if quiet is not None and any(not 0 <= minute < MINUTES_A_DAY for minute in quiet):
+        raise ValueError("quiet hours are times of a day")
+    quiet_from, quiet_to = quiet or (None, None)
+    row = {
+        "id": new_id(by.now),
+        "name": name.strip(),
+        "kind": kind.value,
+        "target": target,
+        "shown": shown,
+        "secret": secrets.token_hex(32) if kind is Kind.WEBHOOK else None,
+        "step": step,
+        "events": sorted(events),
+        "quiet_from": quiet_from,
+        "quiet_to": quiet_to,
+        "active": True,
+    }
+    with db.write() as conn:
+        serialise(conn)
+        same = _to.name == row["name"], _to.target == target, _to.active.is_(True)
+        if conn.execute(select(_to.id).where(*same)).first() is not None:
+            raise ValueError("a recipient of this name and address is there already")
+        made = conn.execute(insert(notification_recipients).values(row).returning(notification_recipients)).one()
+        append(conn, by, "recipient_added", made.id, {"kind": made.kind, "step": step}, notification_recipients)
+    return _recipient(made), made.secret
+
+
+def set_active(db: Database, by: Acting, recipient_id: str, active: bool) -> None:
+    """Tell them from now on, or no longer; what is on its way to somebody switched off is dropped. Twice is once."""
+    require(by.actor, Action.CHANGE_SETTINGS)
+    with db.write() as conn:
+        switched = update(notification_recipients).where(_to.id == recipient_id, _to.active.is_not(active))
+        if not conn.execute(switched.values(active=active)).rowcount:
+            return
+        if not active:
+            waiting = TO_SEND, _out.recipient_id == recipient_id
+            conn.execute(update(notifications).where(*waiting).values(given_up_at=by.now, error="switched off"))
+        append(conn, by, "recipient_switched", recipient_id, {"active": active}, notification_recipients)
+
+
+def remove_recipient(db: Database, by: Acting, recipient_id: str) -> None:
+    """Forget them with their target and all that was sent to them; the audit log keeps that it was. Twice is once."""
+    require(by.actor, Action.CHANGE_SETTINGS)
+    with db.write() as conn:
+        conn.execute(delete(notifications).where(_out.recipient_id == recipient_id))
+        if conn.execute(delete(notification_recipients).where(_to.id == recipient_id)).rowcount:
+            append(conn, by, "recipient_removed", recipient_id, {}, notification_recipients)
+
+
+def list_recipients(db: Database, actor: Actor) -> tuple[Recipient, ...]:
+    require(actor, Action.CHANGE_SETTINGS)
+    with db.read() as conn:
+        return _recipients(conn)
+
+
+def active_recipients(conn: Connection) -> tuple[Recipient, ...]:
+    """Those that are told, in the on-call order, inside the caller's transaction."""
+    return tuple(one for one in _recipients(conn) if one.active and one.kind in (Kind.SERVICE, Kind.WEBHOOK))
+
+
+def told_of_urgent(db: Database) -> tuple[Recipient, ...]:
+    """Who is told of a P0 case that arrives; a monitor is told of nothing. For whoever signs in."""
+    with db.read() as conn:
+        return tuple(one for one in active_recipients(conn) if Event.ARRIVED_P0 in one.events)
+
+
+def waiting_messages(db: Database, actor: Actor) -> int:
+    """How many messages wait to go out, those that wait for quiet hours to end among them."""
+    require(actor, Action.CHANGE_SETTINGS)
+    return int(db.value(select(func.count()).where(TO_SEND)))
+
+
+def _recipients(conn: Connection) -> tuple[Recipient, ...]:
+    rows = conn.execute(select(notification_recipients).order_by(_to.step, _to.name, _to.id))
+    return tuple(map(_recipient, rows))
+
+
+def _recipient(row: Any) -> Recipient:
+    quiet = None if row.quiet_from is None else (row.quiet_from, row.quiet_to)
+    return record(Recipient, row, kind=Kind(row.kind), events=frozenset(map(Event, row.events)), quiet=quiet)
+
 
 AT_ONCE = 1_000
 """Cases told of in one transaction: the next look tells of the rest."""
@@ -56,7 +207,7 @@ PASSED_ON_AFTER = 3
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 10.0, 900.0
 _LONGEST_PAUSE_URGENT_S = 60.0
 """P0, faults: what is down for an hour must not be found up a quarter of an hour late."""
-_entry, _told, _late, _out = inbox_entries.c, case_notices.c, follow_ups.c, notifications.c
+_entry, _told, _late = inbox_entries.c, case_notices.c, follow_ups.c
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,14 +240,12 @@ class Message:
 
 
 def collect(db: Database, now: datetime) -> int:
-    """Put into the outbox what is to be told and was not; the number of new notices. Without recipients only the
-    beginnings and ends of faults are kept.
-
-    Looks first and writes only where there is something: nearly always there is not.
+    """Put into the outbox what is to be told and was not; the number of new notices. Without recipients only faults are
+    kept. It writes only where there is something: nearly always there is not.
     """
     with db.read() as conn:
         recipients, moment = active_recipients(conn), shared_now(conn, now)
-        wait = timedelta(minutes=current_in(conn).settings.notify_next_after_minutes)
+        wait = timedelta(minutes=current(conn).settings.notify_next_after_minutes)
         queries = _queries(recipients, moment, moment - wait) if recipients else {}
         cases = any(conn.execute(query.limit(1)).first() for some in queries.values() for query in some)
         fault = any(health.changes(conn, moment))
@@ -181,7 +330,7 @@ def still_so(db: Database, notice: Notice, now: datetime) -> Notice | None:
     something to tell. None where no such case is left, where a fault is over, or is here again.
     """
     if notice.event == "fault":
-        lasting = {one.fault.value for one in health.open_faults(db)}
+        lasting = {one.fault for one in health.open_faults(db)}
         name = str(notice.what)
         return notice if (name.removesuffix("_over") in lasting) is not name.endswith("_over") else None
     if notice.event not in EVENTS or notice.priority is None:
@@ -259,7 +408,7 @@ def _tell(conn: Connection, recipient: Recipient, notice: Notice, now: datetime)
             changed |= {"attempts": min(found.attempts, PASSED_ON_AFTER - 1)}
         conn.execute(update(notifications).where(_out.id == found.id).values(changed))
         return
-    settings, earliest = current_in(conn).settings, now
+    settings, earliest = current(conn).settings, now
     if notice.priority is not None:
         sent = select(func.max(_out.not_before, type_=Moment)).where(same, _out.given_up_at.is_(None))
         last = conn.execute(sent.where(_out.created_at <= now)).scalar()
@@ -309,7 +458,7 @@ def send_test(db: Database, by: Acting, recipient_id: str) -> None:
 
 def somebody(db: Database) -> bool:
     """Whether anybody is told of anything, or a message waits: one question, asked all the time."""
-    told = exists().where(notification_recipients.c.active.is_(True))
+    told = exists().where(_to.active.is_(True))
     return bool(db.value(select(or_(told, exists().where(TO_SEND)))))
 
 
@@ -330,21 +479,15 @@ def take_due(db: Database, now: datetime, limit: int = 20) -> tuple[Message, ...
         ids = conn.execute(select(_out.id).where(due).order_by(*order).limit(limit)).scalars().all()
         taken = update(notifications).where(_out.id.in_(ids))
         conn.execute(taken.values(taken_until=moment + TAKEN_FOR, attempts=_out.attempts + 1))
-        to = notification_recipients.c
-        joined = select(notifications, to.kind, to.target, to.secret).join(notification_recipients)
+        joined = select(notifications, _to.kind, _to.target, _to.secret).join(notification_recipients)
         rows = conn.execute(joined.where(_out.id.in_(ids)).order_by(*order)).all()
+    told = (record(Notice, row, priority=None if row.priority is None else Priority(row.priority)) for row in rows)
     return tuple(
-        record(Message, row, kind=Kind(row.kind), notice=record(Notice, row, priority=_priority(row.priority)))
-        for row in rows
+        record(Message, row, kind=Kind(row.kind), notice=notice) for row, notice in zip(rows, told, strict=True)
     )
 
 
-def _priority(value: int | None) -> Priority | None:
-    return None if value is None else Priority(value)
-
-
 def record_sent(db: Database, message: Message, now: datetime) -> None:
-    """The other side took it."""
     with db.write() as conn:
         moment = shared_now(conn, now)
         _record(conn, "notification_sent", message, moment, sent_at=moment, error=None)
@@ -368,7 +511,7 @@ def record_failed(db: Database, message: Message, problem: str, now: datetime) -
     with db.write() as conn:
         moment, everybody = shared_now(conn, now), active_recipients(conn)
         to = next((one for one in everybody if one.id == message.recipient_id), None)
-        again = _allowed_moment(moment + pause, notice, to, current_in(conn).settings)
+        again = _allowed_moment(moment + pause, notice, to, current(conn).settings)
         row = {"not_before": again, "error": problem[:120], "created_at": min(message.created_at, moment)}
         if is_test or moment - message.created_at > GIVE_UP_AFTER:
             row["given_up_at"] = moment
@@ -392,23 +535,20 @@ def _record(
 
 
 def record_state(conn: Connection, recipient_id: str, problem: str | None, now: datetime) -> None:
-    """Whether the last try to reach them failed, and why."""
-    one = notification_recipients.c.id == recipient_id
-    conn.execute(update(notification_recipients).where(one).values(problem=problem, tried_at=now))
+    tried = update(notification_recipients).where(_to.id == recipient_id)
+    conn.execute(tried.values(problem=problem, tried_at=now))
 
 
 def monitors(db: Database) -> tuple[tuple[str, str], ...]:
     """Id and address of the outside monitors that hear every minute that all is well."""
-    to = notification_recipients.c
-    rows = db.rows(select(to.id, to.target).where(to.kind == Kind.MONITOR.value, to.active.is_(True)))
+    rows = db.rows(select(_to.id, _to.target).where(_to.kind == Kind.MONITOR.value, _to.active.is_(True)))
     return tuple((row.id, row.target) for row in rows)
 
 
 def record_heartbeat(db: Database, recipient_id: str, problem: str | None, now: datetime) -> None:
     """Whether the monitor heard; the audit log is told when that changes, not every minute."""
-    to = notification_recipients.c
     with db.write() as conn:
-        before = conn.execute(select(to.problem, to.tried_at).where(to.id == recipient_id)).first()
+        before = conn.execute(select(_to.problem, _to.tried_at).where(_to.id == recipient_id)).first()
         record_state(conn, recipient_id, problem, now)
         if before is not None and (before.tried_at is None or (before.problem is None) is not (problem is None)):
             action = "heartbeat_sent" if problem is None else "heartbeat_failed"

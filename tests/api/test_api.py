@@ -38,7 +38,7 @@ from storage.batches.intake import add_rows, close_past_days
 from storage.database import Database
 from storage.review import program_texts
 from storage.review.erasure import By, Selection, erase, erase_rows
-from storage.review.worklist import request_second_looks
+from storage.review.follow_ups import request_second_looks
 from storage.schema import audit_events, batches, cases, metadata, programs
 from storage.settings_store import SiteSettings, accept_model_name, change
 from storage.site.accounts import Made, Program, Scope, UnknownToken, list_programs, make_program, revoke_program

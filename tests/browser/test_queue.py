@@ -15,7 +15,7 @@ from screening.review.triage import Priority
 from storage.database import Database
 from storage.review import claims
 from storage.schema import case_notes, cases, follow_ups, inbox_entries, notifications, screenings
-from storage.site.recipients import Kind, add_recipient
+from storage.site.outbox import Kind, add_recipient
 from tests.browser import desk, team
 from tests.browser.conftest import RunningApp, violations
 from tests.jobs.running import batch

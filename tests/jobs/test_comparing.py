@@ -15,6 +15,7 @@ from screening.pipeline.draws import SamplerError
 from screening.review.actors import LOCAL_USER
 from screening.review.policy import Forbidden
 from screening.settings import Settings
+from storage.audit_log import verify
 from storage.batches.batch_state import Caps
 from storage.batches.configurations import save_configuration
 from storage.batches.results import daily_costs
@@ -29,9 +30,8 @@ from storage.research.comparisons import (
     resume_comparison,
 )
 from storage.review.erasure import By, Selection, erase
-from storage.review.worklist import request_second_looks
+from storage.review.follow_ups import request_second_looks
 from storage.schema import comparison_outcomes, metadata, node_runs
-from storage.site.audit_check import verify
 from storage.site.health import take
 from tests.jobs.running import Watched, me, screened, settings_of, until
 from tests.jobs.test_overnight import Stub

@@ -239,7 +239,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def is_told(db: Database) -> bool:
-    return any(one.fault is Down.MODEL for one in health.open_faults(db))
+    return any(one.fault == Down.MODEL for one in health.open_faults(db))
 
 
 @asynccontextmanager

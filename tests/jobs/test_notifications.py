@@ -33,7 +33,7 @@ from storage.review.evidence import reveal_text
 from storage.schema import audit_events, batches, case_errors, inbox_entries, notification_recipients, notifications
 from storage.settings_store import SiteSettings, change
 from storage.site import health, outbox
-from storage.site.recipients import Event, Kind, add_recipient, list_recipients, set_active
+from storage.site.outbox import Event, Kind, add_recipient, list_recipients, set_active
 from tests.databases import write
 from tests.processes import free_port
 from tests.receivers import Receiver, mail_server, receiving

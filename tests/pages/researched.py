@@ -14,9 +14,9 @@ from screening.datasets.reader import read_table
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER, Actor
 from screening.settings import Settings
+from storage.batches.counts import batch_now
 from storage.clock import new_id
 from storage.database import Database
-from storage.research.standing import batch_now
 from storage.review.claims import claim_next
 from storage.review.reviews import submit_review
 from tests.jobs.running import job_of

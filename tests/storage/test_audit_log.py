@@ -18,15 +18,14 @@ from screening.labels import Label, Outcome
 from screening.pipeline.config import preset
 from screening.review.triage import Reach
 from screening.settings import Settings
-from storage.audit_log import GENESIS, Anchor, AuditKey, anchor, append, chain_hash, events
+from storage.audit_log import GENESIS, Anchor, AuditKey, Verification, anchor, append, chain_hash, events, verify
 from storage.batches import configurations
 from storage.database import Database
 from storage.review.erasure import By, Selection, erase
 from storage.schema import audit_events
 from storage.settings_store import SiteSettings, change
-from storage.site import accounts, recipients
+from storage.site import accounts, outbox
 from storage.site.accounts import Scope, SignIn
-from storage.site.audit_check import Verification, verify, verify_in
 from storage.site.health import Fault, open_faults
 from tests.databases import write
 from tests.receivers import receiving
@@ -89,7 +88,7 @@ def test_an_event_that_is_changed_gone_or_moved_is_found_where_it_is_and_a_cut_b
         with for_a_moment(db) as conn:
             for each in statements.split("; "):
                 conn.execute(text(each))
-            assert verify_in(conn).seq == seq, statements
+            assert verify(conn).seq == seq, statements
     assert verify(db).ok
     kept = Anchor.from_json(anchor(db).as_json())
     cut(db, 3)
@@ -112,7 +111,7 @@ def test_who_can_write_the_database_but_has_no_key_cannot_mend_the_chain(db: Dat
     with for_a_moment(db) as conn:
         made = chain_hash(third["previous_hash"], guessed, **fields)
         conn.execute(update(audit_events).where(audit_events.c.seq == 3).values(actor="bo", hash=made))
-        assert verify_in(conn).problem == "was changed"
+        assert verify(conn).problem == "was changed"
     for seq in (1, 2, 3):  # all of it anew, under a key that is not here
         made = hashlib.sha256(f"{previous}{seq}".encode()).hexdigest()
         values = {"actor": "bo", "previous_hash": previous, "hash": made, "key_id": "f" * 16}
@@ -146,8 +145,8 @@ def lived_in(db: Database) -> None:
     accounts.enter(db, replace(signed_in, subject="idp|bo"), NOW)
     change(db, by, SiteSettings(lease_minutes=9), 0)
     accounts.make_program(db, by, "a chatbot", [Scope.SUBMIT], 60)
-    told = {"name": "on call", "kind": recipients.Kind.WEBHOOK, "target": "https://a.org/x", "shown": "a.org"}
-    recipients.add_recipient(db, by, **told)  # type: ignore[arg-type]
+    told = {"name": "on call", "kind": outbox.Kind.WEBHOOK, "target": "https://a.org/x", "shown": "a.org"}
+    outbox.add_recipient(db, by, **told)  # type: ignore[arg-type]
     configurations.keep_version(db, by, preset("recommended"), "", 0)
     configurations.activate(db, by, "recommended", 1, "tried")
     batch(db, [f"a plain text, number {number}" for number in range(5)], reach=Reach.READ)
@@ -166,12 +165,12 @@ def test_whatever_decides_something_is_not_changed_unseen(db: Database) -> None:
     for what, statement in TAMPERED["decides"].items():
         with for_a_moment(db) as conn:
             assert conn.execute(text(statement)).rowcount, f"{what}: the statement met no row"
-            assert not verify_in(conn).ok, what
+            assert not verify(conn).ok, what
     for what in ("screenings SET completed_at", "audit_events SET at"):  # a change, and no fault of the program
         if db.kind == "sqlite":
             with for_a_moment(db) as conn:
                 conn.execute(text(f"UPDATE {what} = 'soon'"))
-                assert "cannot be read" in str(verify_in(conn).problem)
+                assert "cannot be read" in str(verify(conn).problem)
     assert verify(db).ok
 
 

@@ -31,7 +31,7 @@ from screening.review.review_form import ReviewLabel
 from screening.review.triage import Priority, Reach
 from screening.settings import Settings
 from screening.text.received import receive
-from storage.audit_log import append
+from storage.audit_log import append, verify
 from storage.batches import batches, single_texts
 from storage.batches.batch_state import STOPPED, BatchCancelled, BatchState, Caps
 from storage.batches.batches import NewBatch, Progress, create_batch, progress
@@ -45,14 +45,13 @@ from storage.review.adjudication import Method, ReasonNeeded, StaleVersion
 from storage.review.claims import Claim, LeaseLost, NotAvailable
 from storage.review.erasure import By, NotErased, Selection
 from storage.review.evidence import reveal_evidence
+from storage.review.follow_ups import request_second_looks
 from storage.review.queue import counts, queue
 from storage.review.reviews import TooLate, revise, submit_review, take_back
-from storage.review.worklist import request_second_looks
 from storage.schema import accounts, adjudications, cases, inbox_entries, node_runs, reviews, screenings
 from storage.schema import pending_cases as pending_rows
 from storage.settings_store import SiteSettings, change
 from storage.site.accounts import set_roles
-from storage.site.audit_check import verify
 from storage.visibility import NotYetRated
 from tests.databases import copy_of, postgresql_database
 from tests.storage.batch_of import NOW, batch, decide, waiting

@@ -26,7 +26,7 @@ from screening.review.policy import Forbidden
 from screening.review.review_form import ReviewLabel
 from screening.review.triage import Priority, Reach
 from storage.audit_log import events
-from storage.batches.counts import PENDING
+from storage.batches.counts import PENDING, batch_now, configuration_now
 from storage.batches.results import Result, results
 from storage.batches.screenings import committed_runs, gap_of
 from storage.clock import new_id
@@ -36,13 +36,12 @@ from storage.research.cells import add_tag
 from storage.research.corrected_labels import CorrectedRow, dataset_version, export_corrected_labels, ledger
 from storage.research.listed import MOST_LISTED, Cell
 from storage.research.review_table import switches
-from storage.research.standing import batch_now, configuration_now
 from storage.review.adjudication import Method, adjudicate, amend
 from storage.review.claims import claim_next
 from storage.review.erasure import By, Selection, erase
 from storage.review.evidence import reveal_evidence
+from storage.review.follow_ups import request_second_looks
 from storage.review.reviews import revise, submit_review, take_back
-from storage.review.worklist import request_second_looks
 from storage.schema import adjudications, cases, inbox_entries, unblindings
 from tests.databases import statements, write
 from tests.storage.batch_of import CONFIGURATION, batch, commit, commit_run, decide, run, screening, waiting

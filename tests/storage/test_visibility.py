@@ -37,10 +37,10 @@ from storage.research.review_table import review_table, switches
 from storage.review import claims, evidence, inbox, reviews
 from storage.review.adjudication import adjudicate, reveal_versions
 from storage.review.evidence import notes, open_next, reveal_evidence, reveal_text
+from storage.review.follow_ups import request_second_looks
 from storage.review.queue import counts, queue, reserved_cases
 from storage.review.reports import exposure, take_break
 from storage.review.reviews import my_review, reveal_reviews, revise, submit_review
-from storage.review.worklist import request_second_looks
 from storage.schema import batches, case_tags, cases, unblindings
 from storage.settings_store import SiteSettings, change
 from storage.visibility import NotYetRated, Unread, choose_hiding, hides_in_review, reveal, see_reviews

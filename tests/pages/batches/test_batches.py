@@ -24,7 +24,7 @@ from storage.batches.batch_state import BatchState
 from storage.batches.configurations import activate, keep_version, load_configuration
 from storage.batches.results import Spent
 from storage.database import Database
-from storage.review import worklist
+from storage.review import follow_ups
 from storage.settings_store import SiteSettings, change, current
 from tests.pages.conftest import Opener, choose_rows, html_on, in_address, press, restart, start, upload, words_on
 from tests.pages.researched import work
@@ -294,7 +294,7 @@ def test_what_is_ticked_is_signed_off_and_not_what_took_its_place(open_page: Ope
     page = open_page("batches", batch=batch_id)
 
     def listed() -> list[int]:
-        return [one.row for one in worklist.worklist(page_database, LOCAL_USER, batch_id, worklist.MOST)[0]]
+        return [one.row for one in follow_ups.worklist(page_database, LOCAL_USER, batch_id, follow_ups.MOST)[0]]
 
     for rows, shown, left in (([4], [1, 2, 3, 4, 6], list(range(1, 61))), ([1, 4], [1, 2, 3, 4, 5], [1, 3, 4, 6])):
         table = next(one for one in page.dataframe if "Row" in one.value.columns)

@@ -23,7 +23,7 @@ from screening.review.actors import LOCAL_USER, Role
 from storage import clock
 from storage.database import Database
 from storage.research import cells, corrected_labels, recordings
-from storage.review import adjudication, claims, erasure, worklist
+from storage.review import adjudication, claims, erasure, follow_ups
 from storage.review.reviews import submit_review, take_back
 from storage.schema import adjudications, cases, inbox_entries, node_runs, reviews, screenings, unblindings
 from tests.databases import write
@@ -184,7 +184,7 @@ def labeled(found: recordings.RecordedBatch, label: Label) -> list[str]:
 def rate(db: Database, *case_ids: str, label: str = "safe", sent: bool = False) -> None:
     """A reviewer gives each of them this label, sent to review first where they are not."""
     if not sent:
-        worklist.request_second_looks(db, LOCAL_USER.at(system_clock()), case_ids)
+        follow_ups.request_second_looks(db, LOCAL_USER.at(system_clock()), case_ids)
     for case_id in case_ids:
         by = REVIEWER.at(system_clock())
         held = claims.claim(db, by, case_id)

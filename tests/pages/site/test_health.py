@@ -33,8 +33,7 @@ from storage.review.reports import PriorityShift
 from storage.schema import audit_events
 from storage.settings_store import SiteSettings, change, stop
 from storage.site.health import Fault, beat, begin
-from storage.site.outbox import record_state
-from storage.site.recipients import Event, Kind, add_recipient
+from storage.site.outbox import Event, Kind, add_recipient, record_state
 from tests import databases, test_fault_matrix
 from tests.pages.conftest import Opener, words_on
 from tests.processes import free_port

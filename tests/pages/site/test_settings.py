@@ -25,7 +25,7 @@ from storage.database import Database
 from storage.review import erasure, evidence
 from storage.settings_store import SiteSettings, current
 from storage.site import accounts
-from storage.site.recipients import Kind, list_recipients
+from storage.site.outbox import Kind, list_recipients
 from tests.pages.conftest import Opener, press, restart, script_at, sign_in, words_on
 from tests.storage import batch_of, inbox_cases
 from tests.storage.people import ADMIN, ANN, NOW, RESEARCHER

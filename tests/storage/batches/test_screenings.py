@@ -47,7 +47,7 @@ from storage.batches.results import (
 from storage.batches.screenings import UnsafeCommit, committed_runs, give_back, start_case
 from storage.database import Database
 from storage.research.corrected_labels import export_corrected_labels
-from storage.review.worklist import request_second_looks
+from storage.review.follow_ups import request_second_looks
 from storage.schema.engine import case_errors, live_runs, node_runs, screenings
 from storage.schema.intake import batches, cases, pending_cases
 from storage.schema.review import inbox_entries

@@ -19,7 +19,7 @@ from screening.pipeline.engine import NodeRun, Reason, Screening
 from screening.review.actors import LOCAL_USER, SYSTEM
 from screening.review.triage import TARGETS, Priority, Reach, audit_placement, priority_for, unscreened_placement
 from screening.text.received import receive
-from storage.audit_log import events
+from storage.audit_log import events, verify
 from storage.batches import entries, single_texts
 from storage.batches.batch_state import BatchState, Caps
 from storage.batches.batches import cancel, change_caps, find_batch, pause, resume, retry_failed
@@ -36,12 +36,11 @@ from storage.research.reliability import audit_sample
 from storage.research.review_table import reviews_by_priority
 from storage.review.claims import claim_next, my_claims
 from storage.review.evidence import reveal_text
+from storage.review.follow_ups import MOST, SecondLooks, acknowledge, request_second_looks, worklist
 from storage.review.inbox import release
 from storage.review.reviews import my_review, submit_review
-from storage.review.worklist import MOST, SecondLooks, acknowledge, request_second_looks, worklist
 from storage.schema import audit_events, batches, cases, inbox_entries, reviews, screenings, unblindings
 from storage.settings_store import SiteSettings, change
-from storage.site.audit_check import verify
 from storage.site.health import beat
 from tests.databases import write
 from tests.storage.batch_of import (

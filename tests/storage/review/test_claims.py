@@ -21,6 +21,7 @@ from screening.review.actors import Actor
 from screening.review.policy import Forbidden
 from screening.review.triage import Priority
 from storage import schema
+from storage.audit_log import verify
 from storage.database import Database
 from storage.review import claims, inbox
 from storage.review.claims import LEASE, SNOOZE, LeaseLost, NotAvailable
@@ -28,7 +29,6 @@ from storage.review.evidence import notes
 from storage.review.inbox import RESERVATION, RESERVATIONS, NoteNeeded, Place, Standing, assign, standing
 from storage.review.queue import State, counts, queue, reserved_cases
 from storage.review.reviews import load_draft, submit_review
-from storage.site.audit_check import verify
 from tests.databases import statements, write
 from tests.storage.inbox_cases import entry, fill, form, play, put, register, rows, site, take, vouch
 from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, MINUTE, NOW, PEOPLE, RESEARCHER, SENIOR, person

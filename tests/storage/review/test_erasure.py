@@ -23,8 +23,8 @@ from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, Role
 from screening.review.review_form import ReviewLabel
 from screening.review.triage import Placement, Priority, Reach, Why
-from storage import schema
-from storage.audit_log import anchor
+from storage import audit_log, schema
+from storage.audit_log import anchor, verify
 from storage.batches.batches import NewBatch, cancel, create_batch, progress
 from storage.batches.entries import enter
 from storage.batches.intake import add_rows, close_intake
@@ -36,12 +36,10 @@ from storage.review import claims, erasure, follow_ups, reviews
 from storage.review.adjudication import amend
 from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.erasure import By, NotErased, Selection, erase
+from storage.review.follow_ups import acknowledge, request_second_looks
 from storage.review.inbox import Place, standing
-from storage.review.worklist import acknowledge, request_second_looks
 from storage.schema import ERASED, audit_events, batches, cases, inbox_entries, metadata, rejected_rows
 from storage.settings_store import SiteSettings, change
-from storage.site import audit_check
-from storage.site.audit_check import verify
 from storage.site.backup import NOT_COPIED, CopyRefused, back_up, restore
 from tests.databases import copy_of, write
 from tests.storage.batch_of import CONFIGURATION, LATER, batch, decide, record_start, waiting
@@ -327,14 +325,14 @@ def test_what_is_restored_is_what_was_backed_up_and_goes_on_from_there(
     added = after["audit_events"].pop()
     assert after == before and added[3] == "restored" and file.read_bytes() == content
     assert rows["cases"] == 4 and rows["node_runs"] == 2
-    assert audit_check.verify(again, [end]).ok
+    assert audit_log.verify(again, [end]).ok
     assert list(results(again, LOCAL_USER.at(NOW), batch_id)) == list(results(db, LOCAL_USER.at(NOW), batch_id))
     assert progress(again, batch_id) == progress(db, batch_id)
     record_error(again, waiting(again)[0], "timeout", "a sequence not set would give a number that is taken", LATER)
     batch(again, ["five"])
     for case_id in waiting(again):
         decide(again, case_id, Outcome.UNSAFE)
-    assert audit_check.verify(again, [end]).ok
+    assert audit_log.verify(again, [end]).ok
 
 
 @pytest.mark.parametrize("links", [True, False], ids=["hard links", "none"])
@@ -399,4 +397,4 @@ def test_the_command_line_moves_a_site_to_a_server_and_fills_no_database_twice(
     assert main(["backup", "--database", nowhere, "--to", str(other / "a.db")]) == 2 and not other.exists()
     assert "no such database" in capsys.readouterr().err
     with closing(Database(postgresql_url)) as moved:
-        assert moved.value(select(func.count()).select_from(cases)) == 4 and audit_check.verify(moved).ok
+        assert moved.value(select(func.count()).select_from(cases)) == 4 and audit_log.verify(moved).ok

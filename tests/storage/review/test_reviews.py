@@ -308,7 +308,7 @@ def test_what_two_disagree_on_is_listed_for_seniors_without_labels(db: Database,
     read(db, SENIOR, form(), "c", later(5))
     assert adjudication.disagreements(db, SENIOR)[0].read_by_me
     made = adjudicate(db, SENIOR.at(later(6)), case_id, UNSAFE, "as discussed", Method.DISCUSSION)
-    assert made.review_ids == ("1" * 32, "2" * 32, "c" * 32) and adjudication.disagreements(db, SENIOR) == []
+    assert made.review_ids == ["1" * 32, "2" * 32, "c" * 32] and adjudication.disagreements(db, SENIOR) == []
     seen = reviews.reveal_reviews(db, RESEARCHER.at(later(7)), case_id)
     assert [(one.review_round, one.blind) for one in seen] == [("first", True), ("second", True), ("third", True)]
 
@@ -353,7 +353,7 @@ def test_an_adjudication_rests_on_each_reviewers_last_word(db: Database, case_id
     """In the order of the first ones, also after a clock was set back."""
     play(db, case_id, "bo asks safe, ann unsafe, bo revises safe 3")
     made = adjudicate(db, SENIOR.at(later(9)), case_id, UNSAFE, "agreed")
-    assert made.review_ids == ("3" * 32, "2" * 32)
+    assert made.review_ids == ["3" * 32, "2" * 32]
     (other,) = fill(db)
     read(db, ANN, form("unsafe"), "d", ask=True)
     read(db, BO, form("safe", 5), "b")  # at the same moment: in the order of their ids

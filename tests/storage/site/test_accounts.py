@@ -22,7 +22,7 @@ from screening.review.review_form import ReviewLabel
 from screening.review.triage import Priority
 from screening.stopping.rules import PairwiseMixture
 from storage import settings_store
-from storage.audit_log import events
+from storage.audit_log import events, verify
 from storage.batches import configurations as pipelines
 from storage.database import Database
 from storage.research.listed import Cell
@@ -33,7 +33,6 @@ from storage.schema import settings_versions
 from storage.settings_store import AuditPlan, SiteSettings, audit_plan, change, current, is_stopped, start, stop
 from storage.site import accounts
 from storage.site.accounts import Ended, LastAdmin, SessionEnded, SignIn
-from storage.site.audit_check import verify
 from tests.databases import write
 from tests.storage.inbox_cases import fill, form, read, register, take
 from tests.storage.people import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, person
