@@ -206,7 +206,7 @@ def test_anchors_go_to_a_webhook_too_signed_and_are_a_fault_while_it_refuses(db:
         assert anchor_if_due(db, settings, NOW) is None
         assert [one.fault for one in open_faults(db)] == [Fault.ANCHOR]
         made = anchor_if_due(db, settings, NOW)
-        assert made is not None and open_faults(db) == ()
+        assert made is not None and open_faults(db) == []
     headers, body = receiver.received[-1]
     assert (len(receiver.received), Anchor.from_json(body.decode())) == (2, made)
     at = int(headers["X-Second-Look-Timestamp"])
@@ -230,7 +230,7 @@ def test_the_line_after_one_that_was_cut_off_is_whole(
     kept.parent.write_text("")
     assert not goes_on() and [one.fault for one in open_faults(db)] == [Fault.ANCHOR]
     kept.parent.unlink()
-    assert goes_on() and open_faults(db) == ()
+    assert goes_on() and open_faults(db) == []
     kept.write_bytes(kept.read_bytes() + b'{"at": "2026-11-20T12:01:00+00:00", "cou')
     assert goes_on()
     kept.write_bytes(kept.read_bytes().removesuffix(b"\n"))
