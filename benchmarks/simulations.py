@@ -14,9 +14,8 @@ import numpy as np
 from screening.evaluation.agreement import Ratings, gwet_ac1, krippendorff_alpha, label_agreement, with_interval
 from screening.evaluation.audit import AuditCase, Stratum, corrected_bound, guarantee_of, recognized_share
 from screening.evaluation.corrected import UNREAD, Benchmark, Reviewers, Study, draw_sample
-from screening.evaluation.estimates import estimate
+from screening.evaluation.estimates import drift, estimate, rises
 from screening.evaluation.metrics import paired_amounts, paired_rates
-from screening.evaluation.monitoring import drift, rises
 from screening.labels import Label, Outcome
 from screening.stopping.evidence import upper_limits
 

@@ -8,8 +8,7 @@ from statistics import median
 
 from pages.ui.words import local_time, per_thousand, percent, plain_percent
 from screening.evaluation import audit
-from screening.evaluation.estimates import AuditEstimates, bound_after, estimate, upper_bound
-from screening.evaluation.monitoring import Drift, Rise, drift, rises
+from screening.evaluation.estimates import AuditEstimates, Drift, Rise, bound_after, drift, estimate, rises, upper_bound
 from screening.labels import Label, Outcome
 from screening.review.actors import Actor
 from screening.review.review_form import FORM_VERSION

@@ -55,8 +55,6 @@ RUNS = 4_000
 JOINT_RUNS = 1_000
 """Values drawn of all figures together, to see how they move with each other."""
 
-PLACES = len(Outcome) + 1
-"""Outcomes, and none."""
 _SAFE, _UNSAFE = (tuple(Outcome).index(one) for one in (Outcome.SAFE, Outcome.UNSAFE))
 _LABELLED_UNSAFE = REFERENCES.index(Label.UNSAFE)
 
@@ -218,16 +216,17 @@ class Study:
 
     def rates(self, name: Rate) -> dict[str, Estimate]:
         """The same of all conditions, with limits that hold for all of them together."""
-        outcomes = self.benchmark.outcomes
-        z = self._joint_z(name, [(told,) for told in outcomes.values()])
-        return {each: self._estimate(name, (told,), z) for each, told in outcomes.items()}
+        return self._jointly(name, {each: (told,) for each, told in self.benchmark.outcomes.items()})
 
     def differences(self, name: Rate, baseline: str) -> dict[str, Estimate]:
         """Every other condition's figure less the baseline's, over the same texts, with limits that hold together."""
         outcomes = self.benchmark.outcomes
-        pairs = {each: (told, outcomes[baseline]) for each, told in outcomes.items() if each != baseline}
-        z = self._joint_z(name, list(pairs.values()))
-        return {each: self._estimate(name, pair, z) for each, pair in pairs.items()}
+        others = {each: (told, outcomes[baseline]) for each, told in outcomes.items() if each != baseline}
+        return self._jointly(name, others)
+
+    def _jointly(self, name: Rate, figures: Mapping[str, tuple[Codes, ...]]) -> dict[str, Estimate]:
+        z = self._joint_z(name, list(figures.values()))
+        return {each: self._estimate(name, told, z) for each, told in figures.items()}
 
     def at(self, sensitivity: float) -> "Study":
         """The same, did reviewers see this share of the unsafe texts that a condition labels safe, and all others."""
@@ -242,11 +241,14 @@ class Study:
         value = float(_value(name, parts.told, parts.size, parts.expected[None, :])[0])
         decided = np.isin(np.stack(told), (_SAFE, _UNSAFE)).any(axis=0)
         unseen = (decided & (self._known == _OPEN)).sum() > UNSEEN * decided.sum()
-        nothing = np.isnan(value) and not unseen
+        if np.isnan(value) and not unseen:
+            low = high = None
+        if low is not None and high is not None:
+            value = float(np.clip(value, low, high))
         return Estimate(
-            value=None if unseen or np.isnan(value) else _within(value, low, high),
-            low=None if nothing else low,
-            high=None if nothing else high,
+            value=None if unseen or np.isnan(value) else value,
+            low=low,
+            high=high,
             read=int((decided & (self.reviews != UNREAD)).sum()),
             decided=int(decided.sum()),
         )
@@ -287,7 +289,7 @@ class Study:
             labels = np.zeros_like(labels)
         places = np.zeros(len(read), np.int64)
         for column in (self.benchmark.strata, labels, *told):
-            places = places * PLACES + column + 1
+            places = places * (len(Outcome) + 1) + column + 1  # -1 is no outcome
         _, first, of = np.unique(places, return_index=True, return_inverse=True)
         whole = (2 * self.benchmark.strata + labels)[first]
         counted = (np.ones(len(read)), read, read & unsafe)
@@ -357,10 +359,6 @@ class _Parts:
         if reviewers.with_the_model:
             sensitivity = np.where((np.stack(self.told) == _SAFE).any(axis=0), sensitivity, 1.0)
         return np.asarray(_corrected(share, sensitivity, specificity) * self.size)
-
-
-def _within(value: float, low: float | None, high: float | None) -> float:
-    return value if low is None or high is None else min(max(value, low), high)
 
 
 def _shortest(values: Floats, held: float) -> tuple[float, float]:

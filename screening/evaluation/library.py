@@ -1,7 +1,7 @@
 """The library for notebooks and programs: screen texts, replay draws, measure, certify; tables are pandas."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, TypeVar, get_args
 
@@ -14,7 +14,7 @@ from screening.labels import Label, Outcome
 from screening.models.simulated import SimulatedSampler
 from screening.pipeline.config import PipelineConfig, Preset, preset
 from screening.pipeline.draws import DrawSource, ScreenedText, encode_draws
-from screening.pipeline.engine import MAIN, Screening, guard_for
+from screening.pipeline.engine import MAIN, guard_for
 from screening.pipeline.engine import screen as screen_one
 from screening.stopping.certificates import calibrate, find
 from screening.stopping.rules import DEFAULT_CONTRACT, Contract
@@ -48,12 +48,29 @@ def screen_texts(
     beside = [None] * len(given) if replies is None else [None if one is None else receive(one) for one in replies]
     if len(beside) != len(given):
         raise ValueError("there must be one reply, or None, for each text")
-    chosen, asked = _pipeline(pipeline), sampler or SimulatedSampler(seed)
-    pairs = list(zip(given, beside, strict=True))
-    found = _run(_screen_all(pairs, chosen, asked, at_once))
-    rows = [_row(ended, text, reply, chosen) for ended, (text, reply) in zip(found, pairs, strict=True)]
+    chosen, asked, gate = _pipeline(pipeline), sampler or SimulatedSampler(seed), asyncio.Semaphore(at_once)
+
+    async def screened(text: ReceivedText, reply: ReceivedText | None) -> dict[str, Any]:
+        flags = sorted({*text.flags, *(reply.flags if reply else ())})
+        shown = ScreenedText(text=text.model_text, reply=reply.model_text if reply else None)
+        async with gate:
+            ended = await screen_one(shown, guard_for(flags), chosen, asked)
+        drawn = {run.node: encode_draws(run.draws) for run in ended.runs if run.variant == MAIN}
+        return {
+            "outcome": ended.outcome.value,
+            "node": ended.node,
+            "reason": ended.reason.value,
+            "calls": ended.calls,
+            "delta": ended.delta,
+            "flags": ", ".join(flags),
+            **{DRAWS + node.name: drawn.get(node.name, "") for node in chosen.nodes},
+        }
+
+    async def all_of_them() -> list[dict[str, Any]]:
+        return await asyncio.gather(*(screened(text, reply) for text, reply in zip(given, beside, strict=True)))
+
     columns = ["outcome", "node", "reason", "calls", "delta", "flags", *(DRAWS + node.name for node in chosen.nodes)]
-    return pd.DataFrame(rows, index=index, columns=columns)
+    return pd.DataFrame(_run(all_of_them()), index=index, columns=columns)
 
 
 def replay(draws: pd.DataFrame, pipeline: Pipeline = "certified") -> pd.DataFrame:
@@ -85,8 +102,10 @@ def metrics(references: Iterable[str | None], outcomes: Iterable[str | None]) ->
     >>> float(metrics(["safe", "unsafe"], ["safe", "safe"]).loc["fnr", "value"])
     1.0
     """
-    told = reference_codes([_reference(one) for one in references]), outcome_codes([_outcome(one) for one in outcomes])
-    measured = evaluate(*told)
+    labels = reference_codes([None if pd.isna(one) or not one else Label(one) for one in references])
+    pending = ("", "pending")
+    ended = outcome_codes([None if pd.isna(one) or one in pending else Outcome(str(one)) for one in outcomes])
+    measured = evaluate(labels, ended)
     named = ("accuracy", "fpr", "fnr", "escalation_rate")
     return pd.DataFrame.from_dict({name: getattr(measured, name).plain for name in named}, orient="index")
 
@@ -124,39 +143,6 @@ def _pipeline(chosen: Pipeline) -> PipelineConfig:
     return preset(chosen)
 
 
-async def _screen_all(
-    pairs: Sequence[tuple[ReceivedText, ReceivedText | None]],
-    pipeline: PipelineConfig,
-    sampler: DrawSource,
-    at_once: int,
-) -> list[Screening]:
-    gate = asyncio.Semaphore(at_once)
-
-    async def one(text: ReceivedText, reply: ReceivedText | None) -> Screening:
-        async with gate:
-            shown = ScreenedText(text=text.model_text, reply=reply.model_text if reply else None)
-            return await screen_one(shown, guard_for(_flags(text, reply)), pipeline, sampler)
-
-    return list(await asyncio.gather(*(one(text, reply) for text, reply in pairs)))
-
-
-def _flags(text: ReceivedText, reply: ReceivedText | None) -> list[str]:
-    return sorted({*text.flags, *(reply.flags if reply else ())})
-
-
-def _row(ended: Screening, text: ReceivedText, reply: ReceivedText | None, pipeline: PipelineConfig) -> dict[str, Any]:
-    drawn = {run.node: encode_draws(run.draws) for run in ended.runs if run.variant == MAIN}
-    return {
-        "outcome": ended.outcome.value,
-        "node": ended.node,
-        "reason": ended.reason.value,
-        "calls": ended.calls,
-        "delta": ended.delta,
-        "flags": ", ".join(_flags(text, reply)),
-        **{DRAWS + node.name: drawn.get(node.name, "") for node in pipeline.nodes},
-    }
-
-
 def _run(work: Coroutine[Any, Any, T]) -> T:
     """Run it to its end, also in a notebook, where an event loop is already running."""
     try:
@@ -165,11 +151,3 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run(work)
     with ThreadPoolExecutor(1) as beside:
         return beside.submit(asyncio.run, work).result()
-
-
-def _reference(word: str | None) -> Label | None:
-    return None if pd.isna(word) or not word else Label(word)
-
-
-def _outcome(word: str | None) -> Outcome | None:
-    return None if pd.isna(word) or word in ("", "pending") else Outcome(str(word))

@@ -12,8 +12,9 @@ The call used here is named in the sample, with the hash of every row drawn.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -57,24 +58,61 @@ class Screened(StrEnum):
     RESPONSE = "response"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class EvaluationData:
-    """The items with the rows that they were read from, rows left after each step, the labels' provenance, and the
-    group of special interest, if any. ``left_out`` are the rows that no model may be shown: a clinician decides.
+    """The rows that were ``read``, how many were left ``at_first`` after each step of reading, the labels' provenance,
+    and the group of special interest, if any.
 
     ``distributions`` are the known label distributions by text, where the file gives them. ``sample`` says how the
     rows were drawn from the files: the call, and the hash of every text drawn.
     """
 
     title: str
-    rows: tuple[NewCase, ...]
-    left_out: tuple[NewCase, ...]
-    items: tuple[Item, ...]
-    steps: tuple[tuple[str, int], ...]
+    read: Sequence[NewCase]
+    at_first: tuple[tuple[str, int], ...]
     provenance: str
     subset: str | None = None
     distributions: Mapping[ScreenedText, Mapping[Label, float]] = field(default_factory=dict)
     sample: Mapping[str, object] = field(default_factory=dict)
+
+    @cached_property
+    def rows(self) -> tuple[NewCase, ...]:
+        """Those that a model may be shown."""
+        return tuple(row for row in self.read if _why_left_out(row) is None)
+
+    @cached_property
+    def left_out(self) -> tuple[NewCase, ...]:
+        """Those that none may be shown: a clinician decides."""
+        return tuple(row for row in self.read if _why_left_out(row) is not None)
+
+    @cached_property
+    def items(self) -> tuple[Item, ...]:
+        """Of each of ``rows`` what an experiment knows."""
+        shown = ((row, screened_thread(row.thread, row.text.model_text) if row.thread else None) for row in self.rows)
+        return tuple(
+            Item(
+                id=row.external_id,
+                text=ScreenedText(
+                    text=row.text.model_text, reply=row.reply.model_text if row.reply else None, thread=thread
+                ),
+                reference=row.reference,
+                group=row.group,
+            )
+            for row, thread in shown
+        )
+
+    @property
+    def steps(self) -> tuple[tuple[str, int], ...]:
+        """How many rows were left after each step, with one for each reason not to show them to a model."""
+        reasons = Counter(why for row in self.read if (why := _why_left_out(row)) is not None)
+        return (*self.at_first, *reasons.items(), ("that agents are asked about", len(self.rows)))
+
+
+def _why_left_out(row: NewCase) -> str | None:
+    """Why no model may be shown the row; None where one may be."""
+    flags = row.text.flags | (row.reply.flags if row.reply else frozenset())
+    refusing = sorted(flags & REFUSES_SCREENING)
+    return LEFT_OUT[refusing[0]] if refusing else None
 
 
 def load_evaluation(
@@ -120,7 +158,8 @@ def load_aegis(
     )
     rows = keep("rows in all files", read)
     rows = keep("category suicide or self harm", (one for one in rows if _is_self_harm(one[1])))
-    rows = keep("prompt not redacted", (one for one in rows if not _is_redacted(one[1])))
+    whole = (one for one in rows if one[1]["prompt"] != "REDACTED" and not one[1].get("reconstruction_id_if_redacted"))
+    rows = keep("prompt not redacted", whole)
     rows = keep(f"with a {label_of} label", (one for one in rows if map_label(one[1].get(label))))
     first: dict[str | None, tuple[str, Fields]] = {}
     for one in rows:
@@ -128,21 +167,21 @@ def load_aegis(
     rows = keep("first row of each id", first.values())
     rows = keep(f"with a {screened} to screen", (one for one in rows if one[1].get(shown)))
     taken = [
-        _case(
-            number,
-            fields["id"] or place,
-            fields[shown],
-            map_label(fields[label]),
-            reply=fields.get("response") if screened is Screened.BOTH else None,
+        NewCase(
+            row=number,
+            external_id=fields["id"] or place,
+            text=receive(fields[shown] or ""),
+            reply=receive(reply) if screened is Screened.BOTH and (reply := fields.get("response")) else None,
+            reference=map_label(fields[label]),
         )
         for number, (place, fields) in enumerate(rows, start=1)
     ]
     sources = Counter(fields.get(f"{label}_source") or "not stated" for _, fields in rows)
     repaired = sum(Flag.ALTERED in case.text.flags | (case.reply.flags if case.reply else set()) for case in taken)
-    return _screenable(
-        taken,
+    return EvaluationData(
+        read=taken,
         title=f"AEGIS 2.0 self-harm subset, {label_of} labels, {screened} screened",
-        steps=(*steps, ("of them with repaired Unicode", repaired)),
+        at_first=(*steps, ("of them with repaired Unicode", repaired)),
         provenance=f"{_count_names(sources)}; the label rates the {label_of}",
     )
 
@@ -151,10 +190,6 @@ def _is_self_harm(fields: Fields) -> bool:
     """Whether a row's categories name suicide or self harm (the category is written without a hyphen)."""
     categories = (fields.get("violated_categories") or "").casefold()
     return "suicide" in categories or "self harm" in categories
-
-
-def _is_redacted(fields: Fields) -> bool:
-    return fields.get("prompt") == "REDACTED" or bool(fields.get("reconstruction_id_if_redacted"))
 
 
 def load_swmh(files: Files, *, per_subreddit: int = PER_SUBREDDIT, seed: int = SEED) -> EvaluationData:
@@ -175,13 +210,13 @@ def load_swmh(files: Files, *, per_subreddit: int = PER_SUBREDDIT, seed: int = S
     drawn = frame.groupby("label").sample(n=per_subreddit, random_state=seed)
     if any(map_label(label) is None for label in posts):
         raise ValueError("a label is none of the five subreddits")
-    return _screenable(
-        [
-            _case(number, place, text, map_label(label), group=label)
+    return EvaluationData(
+        read=[
+            NewCase(row=number, external_id=place, text=receive(text), reference=map_label(label), group=label)
             for number, (place, text, label) in enumerate(drawn.itertuples(index=False, name=None), start=1)
         ],
         title=f"SWMH, {per_subreddit} posts per subreddit",
-        steps=(
+        at_first=(
             ("posts in all files", sum(posts.values())),
             *((f"in {subreddit}", count) for subreddit, count in sorted(posts.items())),
             ("sampled", len(drawn)),
@@ -195,32 +230,13 @@ def load_swmh(files: Files, *, per_subreddit: int = PER_SUBREDDIT, seed: int = S
     )
 
 
-def _case(
-    row: int,
-    identity: str,
-    text: str | None,
-    reference: Label | None,
-    *,
-    reply: str | None = None,
-    group: str | None = None,
-) -> NewCase:
-    return NewCase(
-        row=row,
-        external_id=identity,
-        text=receive(text or ""),
-        reply=receive(reply) if reply else None,
-        reference=reference,
-        group=group,
-    )
-
-
 def _table(path: Path, table: Table) -> EvaluationData:
     rows = [row for row in table.rows() if isinstance(row, NewCase)]
     column = table.profile.mapping.label
-    return _screenable(
-        rows,
+    data = EvaluationData(
+        read=rows,
         title=table.name,
-        steps=(
+        at_first=(
             ("rows in the file", table.profile.rows),
             ("accepted", len(rows)),
             ("with a reference label", sum(row.reference is not None for row in rows)),
@@ -228,8 +244,9 @@ def _table(path: Path, table: Table) -> EvaluationData:
         provenance="no column: the file has no labels"
         if column is None
         else f"column “{column}” of the file; who gave the labels is not stated",
-        distributions=_distributions(path, table, {row.row: _shown(row) for row in rows if _why_left_out(row) is None}),
     )
+    texts = {row.row: item.text for row, item in zip(data.rows, data.items, strict=True)}
+    return replace(data, distributions=_distributions(path, table, texts))
 
 
 def _distributions(
@@ -248,47 +265,6 @@ def _distributions(
             if given.setdefault(texts[row], shares) != shares:
                 raise ValueError(f"row {row} repeats a text with another distribution")
     return given
-
-
-def _shown(row: NewCase) -> ScreenedText:
-    thread = screened_thread(row.thread, row.text.model_text) if row.thread else None
-    return ScreenedText(text=row.text.model_text, reply=row.reply.model_text if row.reply else None, thread=thread)
-
-
-def _screenable(
-    rows: Iterable[NewCase],
-    *,
-    title: str,
-    steps: tuple[tuple[str, int], ...],
-    provenance: str,
-    subset: str | None = None,
-    distributions: Mapping[ScreenedText, Mapping[Label, float]] | None = None,
-    sample: Mapping[str, object] | None = None,
-) -> EvaluationData:
-    """The data set, its rows that no model may be shown apart, with a step for each reason."""
-    judged = [(row, _why_left_out(row)) for row in rows]
-    kept = [row for row, why in judged if why is None]
-    reasons = Counter(why for _, why in judged if why is not None)
-    return EvaluationData(
-        title=title,
-        rows=tuple(kept),
-        left_out=tuple(row for row, why in judged if why is not None),
-        items=tuple(
-            Item(id=row.external_id, text=_shown(row), reference=row.reference, group=row.group) for row in kept
-        ),
-        steps=(*steps, *reasons.items(), ("that agents are asked about", len(kept))),
-        provenance=provenance,
-        subset=subset,
-        distributions=distributions or {},
-        sample=sample or {},
-    )
-
-
-def _why_left_out(row: NewCase) -> str | None:
-    """Why no model may be shown the row; None where one may be."""
-    flags = row.text.flags | (row.reply.flags if row.reply else frozenset())
-    refusing = sorted(flags & REFUSES_SCREENING)
-    return LEFT_OUT[refusing[0]] if refusing else None
 
 
 def _count_names(names: Mapping[str, int]) -> str:

@@ -5,7 +5,7 @@ intervals (Newcombe 1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<873::AID-SIM
 """
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, sqrt
 from pathlib import Path
@@ -82,13 +82,13 @@ def plain_rows(table: ResultsTable) -> list[dict[str, object]]:
         rates |= {"subset_fnr": table.subset(row), "escalation_rate": metrics.escalation_rate}
         for case, extremes in (("worst", metrics.worst), ("best", metrics.best)):
             rates |= {f"{case}_{name}": getattr(extremes, name) for name in ("accuracy", "fpr", "fnr")}
-        plain.append({"condition": row.name, "n": metrics.n, "unsettled": row.unsettled})
+        line: dict[str, object] = {"condition": row.name, "n": metrics.n, "unsettled": row.unsettled}
         for name, rate in rates.items():
             cells = rate.plain if rate else dict.fromkeys(Proportion(0, 0).plain)
-            plain[-1] |= {name if of_it == "value" else f"{name}_{of_it}": cell for of_it, cell in cells.items()}
-        plain[-1] |= {name: getattr(metrics, name) for name in ("mean_calls", "calls", "tokens")}
-        plain[-1] |= {"cost_usd": row.cost_usd, "without_reference": metrics.without_reference}
-        plain[-1] |= {"references_from": table.provenance}
+            line |= {name if of_it == "value" else f"{name}_{of_it}": cell for of_it, cell in cells.items()}
+        line |= {name: getattr(metrics, name) for name in ("mean_calls", "calls", "tokens")}
+        line |= {"cost_usd": row.cost_usd, "without_reference": metrics.without_reference}
+        plain.append(line | {"references_from": table.provenance})
     return plain
 
 
@@ -102,32 +102,29 @@ def csv_table(table: ResultsTable) -> Iterator[str]:
 def latex_table(table: ResultsTable) -> str:
     """The table in the paper's layout, for booktabs."""
     metrics = ["Accuracy", "FPR", "FNR"] + (["Subset FNR"] if table.subset_name else [])
-    head = " & ".join(["Condition", *metrics, "Esc.", "Calls", "Tokens"])
     lines = [
         r"\begin{tabular}{l" + "c" * (len(metrics) + 3) + "}",
         r"\toprule",
         rf"\multicolumn{{{len(metrics) + 4}}}{{c}}{{{escape_latex(table.title)}}} \\",
         r"\midrule",
-        head + r" \\",
+        " & ".join(["Condition", *metrics, "Esc.", "Calls", "Tokens"]) + r" \\",
         r"\midrule",
-        *(_latex_row(row, table) for row in table.rows),
+    ]
+    for row in table.rows:
+        calls = DASH if row.metrics.mean_calls is None else f"{row.metrics.mean_calls:.1f}"
+        tokens = DASH if row.metrics.tokens is None else f"{row.metrics.tokens:,}"
+        cells = [escape_latex(row.name), *map(_latex_rate, table.rates(row)), calls, tokens]
+        lines.append(" & ".join(cells) + r" \\")
+    lines += [
         r"\bottomrule",
         r"\end{tabular}",
         f"% Reference labels: {escape_latex(table.provenance)}. Wilson 95% intervals; {DASH} is undefined.",
     ]
-    lines += [
-        f"% {escape_latex(row.name)}: {count_of(row.unsettled, 'text')} unsettled; rates in brackets alone are bounds."
-        for row in table.rows
-        if row.unsettled
-    ]
+    for row in table.rows:
+        if row.unsettled:
+            texts = count_of(row.unsettled, "text")
+            lines.append(f"% {escape_latex(row.name)}: {texts} unsettled; rates in brackets alone are bounds.")
     return "\n".join(lines) + "\n"
-
-
-def _latex_row(row: Measured, table: ResultsTable) -> str:
-    metrics = row.metrics
-    calls = DASH if metrics.mean_calls is None else f"{metrics.mean_calls:.1f}"
-    tokens = DASH if metrics.tokens is None else f"{metrics.tokens:,}"
-    return " & ".join([escape_latex(row.name), *map(_latex_rate, table.rates(row)), calls, tokens]) + r" \\"
 
 
 def _latex_rate(rate: Proportion | None) -> str:
@@ -183,25 +180,24 @@ def beside_paper(table: ResultsTable, data_set: str) -> Iterator[str]:
     """CSV: the paper's number, ours, and ours less the paper's with its interval; nothing where either has none."""
     with PAPER.open(encoding="utf-8") as file:
         printed = {row["condition"]: row for row in csv.DictReader(file) if row["data_set"] == data_set}
-    rows = [(row, printed[row.name]) for row in table.rows if row.name in printed]
-    return csv_lines(BESIDE, (line for row, paper in rows for line in _beside(row, table, paper)))
-
-
-def _beside(row: Measured, table: ResultsTable, printed: Mapping[str, str]) -> Iterator[list[object]]:
-    n, escalated = int(printed["n"]), float(printed["escalated"])
-    low, high = wilson(round(escalated * n), n) or (0.0, 1.0)
-    theirs: dict[str, Interval] = {
-        name: (float(printed[name]), float(printed[f"{name}_low"]), float(printed[f"{name}_high"]))
-        for name in ("accuracy", "fpr", "fnr")
-    }
-    theirs["escalated"] = escalated, round(low, 3), round(high, 3)
-    ours = (row.metrics.accuracy, row.metrics.fpr, table.subset(row) or row.metrics.fnr, row.metrics.escalation_rate)
-    for (name, paper), one in zip(theirs.items(), ours, strict=True):
-        if one.value is None or one.low is None or one.high is None:
-            continue
-        low, high = difference_limits(paper, (one.value, one.low, one.high))
-        found = [one.value, one.low, one.high, one.denominator, one.value - paper[0], low, high]
-        yield [row.name, name, *paper, *(round(each, 4) for each in found)]
+    lines = list[list[object]]()
+    for row in (row for row in table.rows if row.name in printed):
+        paper = printed[row.name]
+        n, escalated = int(paper["n"]), float(paper["escalated"])
+        low, high = wilson(round(escalated * n), n) or (0.0, 1.0)
+        theirs: dict[str, Interval] = {
+            name: (float(paper[name]), float(paper[f"{name}_low"]), float(paper[f"{name}_high"]))
+            for name in ("accuracy", "fpr", "fnr")
+        }
+        theirs["escalated"] = escalated, round(low, 3), round(high, 3)
+        of = row.metrics
+        ours = (of.accuracy, of.fpr, table.subset(row) or of.fnr, of.escalation_rate)
+        for (name, told), one in zip(theirs.items(), ours, strict=True):
+            if one.value is not None and one.low is not None and one.high is not None:
+                limits = difference_limits(told, (one.value, one.low, one.high))
+                found = [one.value, one.low, one.high, one.denominator, one.value - told[0], *limits]
+                lines.append([row.name, name, *told, *(round(each, 4) for each in found)])
+    return csv_lines(BESIDE, lines)
 
 
 def difference_limits(first: Interval, second: Interval) -> tuple[float, float]:
@@ -219,37 +215,38 @@ def marked(table: ResultsTable) -> Iterator[str]:
     """CSV: which condition is the most accurate of those that decide, whose FPR is the lowest, and whose intervals of
     the FPR overlap that of the most accurate: nothing tells those apart from it.
     """
-    best, told = _most_accurate(table)
-    lowest = min((row.metrics.fpr.value for row in told if row.metrics.fpr.value is not None), default=None)
+    told = _marks(table)
+    lowest = min((row.metrics.fpr.value for row, _, _ in told if row.metrics.fpr.value is not None), default=None)
     rows = (
-        [row.name, row is best, row.metrics.fpr.value == lowest, _overlap(row, best), row.metrics.n] for row in told
+        [row.name, is_best, row.metrics.fpr.value == lowest, overlaps, row.metrics.n] for row, is_best, overlaps in told
     )
     return csv_lines(["condition", "best_accuracy", "lowest_fpr", "fpr_overlaps_that_of_the_most_accurate", "n"], rows)
 
 
 def marked_latex(table: ResultsTable) -> str:
     """The table in the paper's layout and with its marks: the most accurate bold, what overlaps it in italics."""
-    best, told = _most_accurate(table)
     written = latex_table(table)
-    for row in told:
+    for row, is_best, overlaps in _marks(table):
         name = escape_latex(row.name)
-        style = "textbf" if row is best else "textit" if _overlap(row, best) else None
-        if style is not None:
+        if is_best or overlaps:
+            style = "textbf" if is_best else "textit"
             written = written.replace(f"\n{name} & ", f"\n\\{style}{{{name}}} & ", 1)
     return written + "% Bold: the most accurate. Italics: the interval of the FPR overlaps that of the most accurate.\n"
 
 
-def _most_accurate(table: ResultsTable) -> tuple[Measured | None, list[Measured]]:
-    """The most accurate condition, the first of several, and all that have an accuracy."""
+def _marks(table: ResultsTable) -> list[tuple[Measured, bool, bool | None]]:
+    """All conditions that have an accuracy: whether it is the most accurate, the first of several, and whether the
+    interval of its FPR overlaps that one's, None where either has none.
+    """
     told = [row for row in table.rows if row.metrics.accuracy.value is not None]
-    return max(told, key=lambda row: row.metrics.accuracy.value or 0.0, default=None), told
-
-
-def _overlap(row: Measured, best: Measured | None) -> bool | None:
-    one, other = row.metrics.fpr, best.metrics.fpr if best else row.metrics.fpr
-    if one.low is None or one.high is None or other.low is None or other.high is None:
-        return None
-    return one.low <= other.high and other.low <= one.high
+    best = max(told, key=lambda row: row.metrics.accuracy.value or 0.0, default=None)
+    marks = list[tuple[Measured, bool, bool | None]]()
+    for row in told if best else ():
+        rates = row.metrics.fpr, best.metrics.fpr if best else row.metrics.fpr
+        lows = [rate.low for rate in rates if rate.low is not None]
+        highs = [rate.high for rate in rates if rate.high is not None]
+        marks.append((row, row is best, max(lows) <= min(highs) if len(lows) == 2 else None))
+    return marks
 
 
 Point = tuple[str, float, float, float | None, float | None]

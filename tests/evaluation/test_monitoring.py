@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import beta, fisher_exact
 
+from screening.evaluation.estimates import RATIOS, Drift, drift, rises
 from screening.evaluation.metrics import Proportion
-from screening.evaluation.monitoring import RATIOS, Drift, drift, rises
 from screening.stopping.evidence import MOST_STAKE, Look, _log_gains, bets, betting_sequence, upper_limits
 
 VALUES = Random(3).choices([0.0, 0.3, 1.0], [4, 1, 1], k=60)
