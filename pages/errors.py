@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import product
 
 import pandas as pd
 import streamlit as st
@@ -57,9 +58,8 @@ def matrix(counts: Counts, labels: Labels, *, dark: bool) -> Styler:
 
 def chosen_cell(counts: Counts, labels: Labels, key: str) -> tuple[str, str] | None:
     """The cell selected in the table; it is kept in the address."""
-    outcomes = list(OUTCOMES)
     reference, _, outcome = st.query_params.get("cell", "").partition(".")
-    known = reference in REFERENCES and outcome in outcomes
+    known = reference in REFERENCES and outcome in OUTCOMES
     default = [(REFERENCES.index(reference), OUTCOMES[outcome])] if known else []
     selected = st.dataframe(
         matrix(counts, labels, dark=st.context.theme.type == "dark"),
@@ -71,19 +71,15 @@ def chosen_cell(counts: Counts, labels: Labels, key: str) -> tuple[str, str] | N
         alt=f"Confusion matrix: {LABELS[labels].lower()} by outcome; a cell opens its cases",
     )
     found = None
-    if cells := selected["selection"]["cells"]:
-        row, column = cells[0]
-        found = REFERENCES[row], next(name for name in outcomes if OUTCOMES[name] == column)
-    if found is None:
-        st.query_params.pop("cell", None)
-    else:
-        st.query_params["cell"] = ".".join(found)
+    for row, column in selected["selection"]["cells"]:
+        found = REFERENCES[row], next(name for name, words in OUTCOMES.items() if words == column)
+    widgets.in_address("cell", ".".join(found) if found else None)
     return found
 
 
 def metrics(counts: Counts) -> Metrics:
     """The paper's metrics of these counts; pending cases are in none of them."""
-    cells = [(Label(reference), outcome) for reference in REFERENCES for outcome in Outcome]
+    cells = product(map(Label, REFERENCES), Outcome)
     return Metrics(confusion={cell: counts.get((cell[0].value, cell[1].value), 0) for cell in cells})
 
 
@@ -124,7 +120,8 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
     texts = batch.progress.accepted
     both = context.compute(confusions, person, batch.id, group, standing=batch_now(db, person, batch.id), cases=texts)
     original, final = sum(both.original.values()), sum(both.adjudicated.values())
-    if not (original if labels == "original" else final):
+    counts = both.original if labels == "original" else both.adjudicated
+    if not any(counts.values()):
         with_one = count_of(final, "text has a final label", "texts have a final label")
         st.info(
             f"The file has no original label. {with_one} from reviewers: choose Final labels."
@@ -132,7 +129,6 @@ def overview(batch: BatchSummary, labels: Labels, group: str | None) -> tuple[st
             else "No text of this upload has an original label, so there is nothing to compare with."
         )
         return None
-    counts = both.original if labels == "original" else both.adjudicated
     cell = chosen_cell(counts, labels, f"{batch.id}_{labels}_{group}")
     if cell is None:
         right.info("Select a cell to list its cases.", icon=":material/grid_on:")
@@ -162,9 +158,8 @@ with left:
         labels = st.selectbox("Measured against", list(LABELS), format_func=lambda one: f"{LABELS[one]}s", key="labels")
         group = None
         if names := widgets.unique_labels({name: visible(name) for name in groups(db, person, batch.id)}):
-            group = st.selectbox(
-                "Group", list(names), index=None, placeholder="All", format_func=names.__getitem__, key="group"
-            )
+            words = names.__getitem__
+            group = st.selectbox("Group", list(names), index=None, placeholder="All", format_func=words, key="group")
     cell = overview(batch, labels, group)
     if is_allowed(person, Action.EXPORT):
         downloads.show_export(

@@ -82,10 +82,7 @@ def what_became_of(review: Any) -> str:
 
 def switch(name: str, value: str) -> None:
     """Set this in the address, which outlives a reload; take it out where it is empty."""
-    if value:
-        st.query_params[name] = value
-    else:
-        st.query_params.pop(name, None)
+    widgets.in_address(name, value)
     st.rerun()
 
 

@@ -82,14 +82,12 @@ def show_claims() -> None:
         f"do {percent(context.site().second_review_rate)} of the rest. Errors shared by all reviewers are not detected."
     )
     show_range()
-    stale = found.binding != now
-    words = (
-        f"Target (miss rate ≤ {plain_percent(plan.at_most)}, {plain_percent(plan.confidence)} confidence): "
-        f"{claims.guarantee_words(plan)}."
-    )
-    if stale:
+    target = f"miss rate ≤ {plain_percent(plan.at_most)}, {plain_percent(plan.confidence)} confidence"
+    words, shown = f"Target ({target}): {claims.guarantee_words(plan)}.", st.warning
+    if found.binding != now:
         words = f"Outdated. {words} It is about another configuration than the active one."
-    shown = st.success if plan.standing is Standing.GUARANTEED and not stale else st.warning
+    elif plan.standing is Standing.GUARANTEED:
+        shown = st.success
     shown(f"{words} {found.left_out}".strip())
     st.caption(" ".join(claims.plan_sentences(found.plan)))
 
@@ -148,11 +146,9 @@ def audit() -> None:
         "Not in the sample": settled(of_flow[FLOW_NOT_AUDITED], sampled=False),
         "In the sample": settled(of_flow[FLOW_AUDITED], sampled=True),
     }
-    for outcome, words in CALLED.items():
-        row = words[0].lower() + words[1:]
-        behind[words] = settled(of_flow[row], sampled=True, outcome=outcome)
     kinds: dict[str, Kind] = dict(REVIEWED)
     for outcome, words in CALLED.items():
+        behind[words] = settled(of_flow[words[0].lower() + words[1:]], sampled=True, outcome=outcome)
         kinds |= {f"{words}, {said}": (name, outcome.value) for name, said in READ.items()}
     for words, kind in kinds.items():
         look_up = partial(compute, audit_ids, person, version, standing, kind, cases=reviews)
@@ -184,16 +180,10 @@ def sequence() -> None:
         st.info("No text labeled safe has been reviewed for the plan yet; the sequence starts with the first.")
         return
     last = found.looks[-1]
-    series = figures.Series(
-        name="Unsafe among texts labeled safe",
-        x=[look.observations for look in found.looks],
-        y=[look.estimate for look in found.looks],
-        low=[look.low for look in found.looks],
-        high=[look.high for look in found.looks],
-        mode="lines",
-    )
-    title, x = "Unsafe among texts labeled safe", "reviews of texts labeled safe"
-    figure = figures.curves([series], title, x, "share unsafe", y_percent=True, y_range=(-0.02, 1.02))
+    x, y, low, high = zip(*((one.observations, one.estimate, one.low, one.high) for one in found.looks), strict=True)
+    title, below = "Unsafe among texts labeled safe", "reviews of texts labeled safe"
+    series = [figures.Series(name=title, x=x, y=y, low=low, high=high)]
+    figure = figures.curves(series, title, below, "share unsafe", y_percent=True, y_range=(-0.02, 1.02))
     st.plotly_chart(figure, key="sequence", alt="Confidence sequence of the share of unsafe among texts labeled safe")
     how_to_read(
         f"Now {percent(last.estimate)}, between {percent(last.low)} and {percent(last.high)} after "
@@ -302,11 +292,11 @@ def drift() -> None:
         "The evidence is an e-value counted up to each day's end. Without a change it is ever a finding in at most "
         f"{moved.alarm_rate:.0%} of all sites, however often it is checked. A file sorted by subject changes it.",
     )
-    behind = {}
-    for share in moved.shares:
-        for words, part, early in (("reference", share.reference, True), ("since", share.since, False)):
-            of_part = settled(part.numerator, first_end=share.name, in_reference=early)
-            behind[f"{share.name}, {words}"] = of_part
+    behind = {
+        f"{share.name}, {words}": settled(part.numerator, first_end=share.name, in_reference=words == "reference")
+        for share in moved.shares
+        for words, part in (("reference", share.reference), ("since", share.since))
+    }
     open_cases(behind, "Cases that ended so at the first agent", "drift_cases")
 
 

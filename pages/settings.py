@@ -94,16 +94,17 @@ def card_panel() -> None:
     if not is_allowed(person, Action.VIEW_RESULTS):
         st.caption("Measured numbers are shown to seniors and researchers.")
     sections, at = card_sections(db, person, settings, configuration), context.now()
+    forms = (("Markdown", "md", card_markdown, "text/markdown"), ("HTML", "html", card_html, "text/html"))
     with st.container(horizontal=True):
-        for kind, made, mime in (("md", card_markdown, "text/markdown"), ("html", card_html, "text/html")):
+        for form, ending, made, mime in forms:
             st.download_button(
-                f"Model card {'Markdown' if kind == 'md' else 'HTML'}",
-                data=made(sections, at),
-                file_name=f"model-card.{kind}",
-                mime=mime,
+                f"Model card {form}",
+                made(sections, at),
+                f"model-card.{ending}",
+                mime,
                 on_click="ignore",
                 icon=":material/download:",
-                key=f"card_{kind}",
+                key=f"card_{ending}",
             )
     for title, lines in sections:
         st.subheader(title)
@@ -117,10 +118,8 @@ def accounts_panel() -> None:
         return
     if words := no_senior_words(found):
         st.warning(words, icon=":material/gavel:")
-    titles, ids = account_titles(found), list(found)
     last = st.session_state.get("accounts_last")  # new roles are new words, for which the box begins anew
-    index = ids.index(last) if last in found else 0
-    chosen = st.selectbox("Account", ids, index=index, format_func=titles.__getitem__)
+    chosen = widgets.select(st, "Account", account_titles(found), last)
     if said := st.session_state.pop("accounts_said", None):
         st.success(said)
     one_account(found[chosen])
@@ -137,11 +136,9 @@ def no_senior_words(found: Mapping[str, Account]) -> str:
 def account_titles(found: Mapping[str, Account]) -> dict[str, str]:
     """Names are told apart whatever the roles, so that nobody's words become another's when roles change."""
     names = widgets.unique_labels({key: visible(account.display_name) for key, account in found.items()})
-    standing = {
-        key: f"{', '.join(sorted(account.roles)) or 'no role'}{'' if account.active else ' · switched off'}"
-        for key, account in found.items()
-    }
-    return widgets.unique_labels({key: f"{names[key]} · {standing[key]}" for key in found})
+    roles = {key: ", ".join(sorted(account.roles)) or "no role" for key, account in found.items()}
+    off = {key: "" if account.active else " · switched off" for key, account in found.items()}
+    return widgets.unique_labels({key: f"{names[key]} · {roles[key]}{off[key]}" for key in found})
 
 
 def one_account(account: Account) -> None:
@@ -153,23 +150,18 @@ def one_account(account: Account) -> None:
     )
     with st.container(horizontal=True):
         if st.button("Save roles", key=f"save_{account.id}", type="primary"):
-            act_and_say(
-                account, lambda: set_roles(db, person.at(context.now()), account.id, frozenset(roles)), "Roles saved."
-            )
+            act_and_say(account, "Roles saved.", set_roles, frozenset(roles))
         if st.button("End sessions", key=f"revoke_{account.id}", help="Refused at their next action; drafts are kept."):
-            act_and_say(account, lambda: revoke(db, person.at(context.now()), account.id), "Sessions ended.")
+            act_and_say(account, "Sessions ended.", revoke)
         word = "Switch off" if account.active else "Switch on"
         if st.button(word, key=f"{word}_{account.id}"):  # pressed twice it is not the other one
-            switched = not account.active
-            act_and_say(
-                account, lambda: set_active(db, person.at(context.now()), account.id, switched), f"{word}: done."
-            )
+            act_and_say(account, f"{word}: done.", set_active, not account.active)
 
 
-def act_and_say(account: Account, act: Callable[[], object], said: str) -> None:
+def act_and_say(account: Account, said: str, act: Callable[..., object], *to: object) -> None:
     """Do it, and say so beside the account after the page has run again."""
     try:
-        act()
+        act(db, context.actor_now(), account.id, *to)
     except LastAdmin:
         st.error("This is the last account that can manage accounts.")
     else:
@@ -245,12 +237,10 @@ def erase_or_say(act: Callable[[], Erasure | None]) -> None:
     except NotErased as refused:
         st.error(sentence(refused))
         return
-    if done is None:
-        said = "The request is withdrawn."
-    elif done.waits_for:
-        said = f"{things_words(done)} will be erased once somebody else has confirmed it."
-    else:
-        said = f"{things_words(done)} erased. {backup_words(done)}"
+    said = "The request is withdrawn."
+    if done is not None:
+        later = "will be erased once somebody else has confirmed it."
+        said = f"{things_words(done)} {later if done.waits_for else f'erased. {backup_words(done)}'}"
     st.session_state["erasure_said"] = said
     st.session_state["erased_times"] = st.session_state.get("erased_times", 0) + 1
     st.rerun()
@@ -264,7 +254,7 @@ def things_words(found: Erasure) -> str:
 def backup_words(found: Erasure) -> str:
     if not found.backups:
         return "No backup was taken by this program since it came in."
-    days = ", ".join(f"{local_time(moment)}" for moment in found.backups[-10:])
+    days = ", ".join(map(local_time, found.backups[-10:]))
     return f"Backups that may still hold it, {len(found.backups):,} in all: {days}."
 
 

@@ -84,10 +84,7 @@ def filters(db: Database, person: Actor, base: Cell) -> Cell:
             if values and (value := _choice(name, values)) not in (None, ANY):
                 chosen[name] = value
     for name in (*options, SEARCH):
-        if name in chosen:
-            st.query_params[name] = chosen[name]
-        else:
-            st.query_params.pop(name, None)
+        widgets.in_address(name, chosen.get(name))
     return replace(base, **asked_for(chosen))
 
 
@@ -117,17 +114,17 @@ def asked_for(chosen: Mapping[str, str]) -> dict[str, Any]:
     """What is chosen as fields of a `Cell`.
 
     >>> asked_for({"outcome": "safe", "gap": "0.5 or less", "sort": "calls"})
-    {'outcome': 'safe', 'gap_at_most': 0.5, 'sort': 'calls', 'descending': True}
+    {'outcome': 'safe', 'sort': 'calls', 'gap_at_most': 0.5, 'descending': True}
     """
     fields: dict[str, Any] = dict(chosen)
-    if (gap := fields.pop("gap", None)) is not None:
-        fields["gap_at_most"] = GAPS[gap]
-    if (way := fields.pop("way", None)) is not None:
-        fields["way"] = way_of(way)
-    if (words := fields.pop(SEARCH, None)) is not None:
-        fields["search"] = words
-    if (sort := fields.pop("sort", None)) is not None:
-        fields |= {"sort": sort, "descending": sort in FROM_THE_MOST}
+    if SEARCH in fields:
+        fields["search"] = fields.pop(SEARCH)
+    if "gap" in fields:
+        fields["gap_at_most"] = GAPS[fields.pop("gap")]
+    if "way" in fields:
+        fields["way"] = way_of(fields["way"])
+    if "sort" in fields:
+        fields["descending"] = fields["sort"] in FROM_THE_MOST
     return fields
 
 
@@ -150,18 +147,16 @@ def _way_in_address() -> dict[str, str]:
     given = st.query_params.get("way", "")
     if (found := way_of(given)) is None:
         return {}
-    node, label = found
-    return {given: f"{visible(node).title()}: {label or engine_view.NO_DECISION}", ANY: "Any"}
+    return {given: f"{visible(found[0]).title()}: {found[1] or engine_view.NO_DECISION}", ANY: "Any"}
 
 
 def _choice(name: str, values: Mapping[str, str]) -> str | None:
-    shown = widgets.unique_labels(values)
-    before = st.query_params.get(name)
+    before, keys = st.query_params.get(name, ""), list(values)
     return st.selectbox(
         WORDS[name],
-        list(values),
-        index=list(values).index(before) if before is not None and before in values else None,
-        format_func=shown.__getitem__,
+        keys,
+        index=keys.index(before) if before in values else None,
+        format_func=widgets.unique_labels(values).__getitem__,
         placeholder={"sort": "File's order", "labels": "original labels"}.get(name, "Any"),
         key=f"filter_{name}",
         width=150,
@@ -223,15 +218,9 @@ def case_list(db: Database, person: Actor, cell: Cell) -> None:
 
 
 def _table(rows: Sequence[Mapping[str, object]], shown: Sequence[str], name: str, *, selectable: bool) -> list[str]:
-    columns = {
-        "Margin": st.column_config.ProgressColumn(
-            "Margin",
-            min_value=0,
-            max_value=1,
-            format="%.2f",
-            help="How far the most frequent answer lay ahead of the second at the agent that ended the case.",
-        ),
-    }
+    help = "How far the most frequent answer lay ahead of the second at the agent that ended the case."
+    margin = st.column_config.ProgressColumn("Margin", min_value=0, max_value=1, format="%.2f", help=help)
+    columns = {"Margin": margin}
     if not selectable:
         st.dataframe(pd.DataFrame(rows), hide_index=True, column_config=columns, placeholder="", alt="Cases")
         return []
@@ -300,10 +289,7 @@ def starts_of(db: Database, person: Actor, case_ids: Sequence[str]) -> Mapping[s
 
 def open_case(case_id: str | None) -> None:
     """Show this case in the viewer; None closes it. For callbacks: a fast key is not lost."""
-    if case_id is None:
-        st.query_params.pop("case", None)
-    else:
-        st.query_params["case"] = case_id
+    widgets.in_address("case", case_id)
 
 
 def open_case_id(ids: Sequence[str]) -> str | None:
@@ -438,14 +424,8 @@ def send_panel(db: Database, person: Actor, cell: Cell, listed: Sequence[str], c
         mixed = st.toggle("Add an equal number of control cases", value=True, key="send_controls")
         picked = list(chosen or listed)[: MOST // 2 if mixed else MOST]
         kind: Literal["primary", "secondary"] = "primary" if chosen else "secondary"
-        which = (
-            f"{len(picked):,}"
-            if chosen
-            else f"all {len(picked):,}"
-            if len(picked) == len(listed)
-            else f"the first {len(picked):,}"
-        )
-        if st.button(f"Send {which} to review", type=kind, icon=":material/inbox:", key="send_cases"):
+        which = "" if chosen else "all " if len(picked) == len(listed) else "the first "
+        if st.button(f"Send {which}{len(picked):,} to review", type=kind, icon=":material/inbox:", key="send_cases"):
             st.session_state[SAID] = sent_words(_send(db, person, cell, picked, mixed=mixed))
             st.rerun()
         if len(picked) == 1:

@@ -1,7 +1,7 @@
 """What may be claimed from an audit, computed for the page and its report; everything bound to one configuration."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from statistics import median
@@ -78,6 +78,7 @@ def verify(
     """
     today = today or max((each.settled_at.date() for each in sample.reviews), default=date.min)
     strata = audit.tally_by_stratum(sample.case_counts)
+    alone = audit.tally_by_stratum((case.with_first_review_only(), count) for case, count in sample.case_counts)
     under_plan = [each for each in sample.reviews if plan.since is None or each.settled_at > plan.since]
     floor = plan.floor or (under_plan[0].case.coin_probability if under_plan else 1.0)
     first_reviews, ranges = range_of(sample.reviews, floor, today, audit.recognized_share(double))
@@ -87,9 +88,7 @@ def verify(
         plan=plan,
         strata=strata,
         estimates=_allowed_estimates(strata, sample),
-        single_reviewer=_allowed_estimates(
-            audit.tally_by_stratum((case.with_first_review_only(), count) for case, count in sample.case_counts), sample
-        ),
+        single_reviewer=_allowed_estimates(alone, sample),
         looks=missed_sequence(sample.reviews, floor),
         at_most=missed_sequence(sample.reviews, floor, from_above=True),
         below_floor=sum(each.case.coin_probability < floor for each in sample.reviews),
@@ -120,44 +119,38 @@ def range_of(
     first = [replace(each, case=each.case.with_first_review_only()) for each in reviews]
     begin = datetime.combine(today, time(), reviews[0].settled_at.tzinfo) - RECENT if reviews else None
     recent = [each for each in first if begin is not None and each.settled_at >= begin]
-    (many, whole), (few, lately) = _first_bounds(first, recent, floor, 0.05)
-    rows = list[tuple[str, float | None, float | None]]()
-
-    def add(words: str, share: float, bounds: Iterable[float | None]) -> None:
-        one, other = (None if each is None else audit.corrected_bound(each, share) for each in bounds)
-        rows.append((words, one, other))
-
+    levels = [(f"{share:.0%}, assumed", share, 0.05) for share in RECOGNIZED]
     if measured.share is not None and measured.at_least is not None:
         pairs = count_of(measured.pairs, "double review")
         limit = f"at least {percent(measured.at_least)} ({pairs} with an unsafe label)"
-        halves = [bound for _, bound in _first_bounds(first, recent, floor, 0.025)]
-        add(f"as measured: {percent(measured.share)}, {limit}", measured.at_least, halves)
-    for share in RECOGNIZED:
-        add(f"{share:.0%}, assumed", share, (whole, lately))
-    return (many, few), tuple(rows)
+        levels.insert(0, (f"as measured: {percent(measured.share)}, {limit}", measured.at_least, 0.025))
+    every, lately = _checked(first, floor), _checked(recent, floor)
+    bounds = {level: _first_bounds(every, lately, level) for level in {level for _, _, level in levels}}
+    rows = list[tuple[str, float | None, float | None]]()
+    for words, share, level in levels:
+        one, other = (None if bound is None else audit.corrected_bound(bound, share) for bound in bounds[level])
+        rows.append((words, one, other))
+    return (len(every), len(lately)), tuple(rows)
 
 
 def missed_by_month(reviews: Sequence[Review], floor: float) -> tuple[tuple[int, int], ...]:
     """By month in which they were settled: texts labeled safe that were reviewed for the plan, and the unsafe ones."""
-    days: dict[int, list[int]] = {}
+    read, missed = Counter[int](), Counter[int]()
     for each in reviews:
         if each.case.outcome is Outcome.SAFE and audit.in_sample(each.case, floor) and each.case.state == "read":
-            counts = days.setdefault(each.settled_at.toordinal(), [0, 0])
-            counts[0] += 1
-            counts[1] += each.case.unsafe
-    return by_month([(day, counts[0], counts[1]) for day, counts in sorted(days.items())])
+            read[each.settled_at.toordinal()] += 1
+            missed[each.settled_at.toordinal()] += each.case.unsafe
+    return by_month([(day, number, missed[day]) for day, number in sorted(read.items())])
 
 
 def _first_bounds(
-    first: Sequence[Review], recent: Sequence[Review], floor: float, level: float
-) -> tuple[tuple[int, float | None], tuple[int, float | None]]:
-    """How many texts labeled safe were reviewed, and the bound of the share unsafe: at any time, and on one day."""
-    everything, lately = (  # 1 unless it was found safe
-        [float(case.label != Label.SAFE) for case in _checked(some, floor)] for some in (first, recent)
-    )
-    whole = upper_limits(everything, looks=[len(everything)], delta=level)[0].high if everything else None
-    hits = int(sum(lately))
-    return (len(everything), whole), (len(lately), upper_bound(hits, len(lately), 1 - level) if lately else None)
+    every: Sequence[audit.AuditCase], lately: Sequence[audit.AuditCase], level: float
+) -> tuple[float | None, float | None]:
+    """The bound of the share unsafe, which is all that was not found safe: at any time, and on one day."""
+    found = [float(case.label != Label.SAFE) for case in every]
+    hits = sum(case.label != Label.SAFE for case in lately)
+    whole = upper_limits(found, looks=[len(found)], delta=level)[0].high if found else None
+    return whole, upper_bound(hits, len(lately), 1 - level) if lately else None
 
 
 def _checked(reviews: Sequence[Review], floor: float) -> list[audit.AuditCase]:
@@ -199,10 +192,8 @@ FEW_READ = "some of these batches only list or count what is labeled unsafe, so 
 def _allowed_estimates(strata: tuple[audit.Stratum, ...], sample: AuditSample) -> AuditEstimates:
     """What may be said of them: nothing of specificity where not all that was labeled unsafe is read."""
     found = estimate(strata)
-    if sample.reaches <= {Reach.READ}:
-        return found
     unknown = replace(found.specificity, value=None, low=None, high=None, reason=FEW_READ)
-    return replace(found, specificity=unknown)
+    return found if sample.reaches <= {Reach.READ} else replace(found, specificity=unknown)
 
 
 def missed_sequence(reviews: Sequence[Review], floor: float, *, from_above: bool = False) -> tuple[Look, ...]:
@@ -213,9 +204,8 @@ def missed_sequence(reviews: Sequence[Review], floor: float, *, from_above: bool
     safe for the lower one. ``from_above`` gives the upper limits alone, with all of the 5% on them.
     """
     known = _checked(reviews, floor)
-    looks = sorted(
-        {max(1, round(len(known) * step / MOST_LOOKS)) for step in range(1, MOST_LOOKS + 1)} if known else ()
-    )
+    steps = range(1, MOST_LOOKS + 1) if known else ()
+    looks = sorted({max(1, round(len(known) * step / MOST_LOOKS)) for step in steps})
     found = [float(case.label == Label.UNSAFE) for case in known]
     worst = [float(case.label != Label.SAFE) for case in known]
     if from_above:

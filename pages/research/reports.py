@@ -5,6 +5,7 @@ of STARD 2015 that apply; and on the model card, with what labels texts here.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TypeVar
 
 import streamlit as st
@@ -172,16 +173,14 @@ def card_sections(
     """Title and sentences of each section, with what was measured with this configuration as far as this person may see
     it.
     """
-    site, measured = (
-        context.site(),
-        ["Nothing has been measured with this configuration yet, so nothing can be claimed."],
-    )
+    site, version = context.site(), configuration.version
+    measured = ["Nothing has been measured with this configuration yet, so nothing can be claimed."]
     if is_allowed(person, Action.VIEW_RESULTS):
-        version = configuration.version
-        settled = {one.version: one.settled for one in measured_configurations(db, person)}.get(version, 0)
-        if settled:
+        settled = {one.version: one.settled for one in measured_configurations(db, person)}
+        if settled.get(version):
             found = verify(audit_sample(db, person, version), outcome_mix(db, person, version), audit_plan(db))
-            measured = [f"{count_of(settled, 'text')} screened with this configuration.", *measured_lines(found)]
+            texts = count_of(settled[version], "text")
+            measured = [f"{texts} screened with this configuration.", *measured_lines(found)]
     use = [
         site.intended_use,
         WHO_SEES_WHAT,
@@ -253,12 +252,13 @@ def agreement_words(found: tuple[Coefficient, int]) -> Figure:
     alpha, disputed = found
     if alpha.value is None:
         return AGREE, NOT_YET, alpha.reason or ""
-    interval = (
-        "" if alpha.low is None or alpha.high is None else f"{alpha.low:.2f} to {alpha.high:.2f}, single analysis · "
-    )
-    waits = count_of(disputed, "more that is disputed is decided", "more that are disputed are decided")
-    more = f" · too high until {waits}" if disputed else ""
-    return AGREE, f"{alpha.value:.2f}", f"{interval}{alpha.cases:,} reviewed twice at random{more}"
+    said = f"{alpha.cases:,} reviewed twice at random"
+    if alpha.low is not None and alpha.high is not None:
+        said = f"{alpha.low:.2f} to {alpha.high:.2f}, single analysis · {said}"
+    if disputed:
+        waits = count_of(disputed, "more that is disputed is decided", "more that are disputed are decided")
+        said += f" · too high until {waits}"
+    return AGREE, f"{alpha.value:.2f}", said
 
 
 def missed_figure(person: Actor) -> Figure:
@@ -268,19 +268,15 @@ def missed_figure(person: Actor) -> Figure:
         return missed_figure_words(None)
     asked = (person, version, audit_plan(db), context.now().date())
     standing, cases = configuration_now(db, version), REVIEW * count_reviews(db)
-    return _figure_from(
-        MISSED, missed_figure_words, lambda: compute_meanwhile(verify_now, *asked, standing=standing, cases=cases)
-    )
+    find = partial(compute_meanwhile, verify_now, *asked, standing=standing, cases=cases)
+    return _figure_from(MISSED, missed_figure_words, find)
 
 
 def agreement_figure(person: Actor) -> Figure:
     db, key = context.database(), context.settings().pseudonym_secret
-    cases = REVIEW * count_reviews(db)
-    return _figure_from(
-        AGREE,
-        agreement_words,
-        lambda: compute_meanwhile(main_figure, person, key, standing=reviews_now(db), cases=cases),
-    )
+    standing, cases = reviews_now(db), REVIEW * count_reviews(db)
+    find = partial(compute_meanwhile, main_figure, person, key, standing=standing, cases=cases)
+    return _figure_from(AGREE, agreement_words, find)
 
 
 def first_look_figure(by: Acting) -> Figure:
@@ -289,7 +285,6 @@ def first_look_figure(by: Acting) -> Figure:
 
 
 def first_look_words(found: PriorityShift) -> Figure:
-    """What is told, its value, and what the value rests on."""
     name = f"Median time until opened, P0, {LATELY.days} days"
     if not found.within_target.denominator:
         return name, NOT_YET, "no P0 case was opened or overdue"

@@ -106,29 +106,16 @@ def registry() -> CollectorRegistry:
 
 
 def _metrics_of(found: Mapping[str, Any], now: float) -> Iterator[Metric]:
-    looks = found["first_looks"]
+    looks, every = found["first_looks"], dict.fromkeys(Priority, 0)
+    oldest = {one: now - due.timestamp() for one, due in found["oldest_due"].items()}
+    median = {one.priority: one.median.total_seconds() for one in looks if one.median is not None}
+    p90 = {one.priority: one.p90.total_seconds() for one in looks if one.p90 is not None}
     for name, said, values in (
-        ("inbox_open", "Open cases of the inbox", {one: found["open"].get(one, 0) for one in Priority}),
-        (
-            "inbox_overdue",
-            "Open cases whose target has passed",
-            {one: found["overdue"].get(one, 0) for one in Priority},
-        ),
-        (
-            "inbox_oldest_due_seconds",
-            "Seconds since the earliest deadline of an open case",
-            {one: now - due.timestamp() for one, due in found["oldest_due"].items()},
-        ),
-        (
-            "first_look_median_seconds",
-            "Median wait for the first look, cases of the last day",
-            {one.priority: one.median.total_seconds() for one in looks if one.median is not None},
-        ),
-        (
-            "first_look_p90_seconds",
-            "90 % of them waited at most so long",
-            {one.priority: one.p90.total_seconds() for one in looks if one.p90 is not None},
-        ),
+        ("inbox_open", "Open cases of the inbox", every | found["open"]),
+        ("inbox_overdue", "Open cases whose target has passed", every | found["overdue"]),
+        ("inbox_oldest_due_seconds", "Seconds since the earliest deadline of an open case", oldest),
+        ("first_look_median_seconds", "Median wait for the first look, cases of the last day", median),
+        ("first_look_p90_seconds", "90 % of them waited at most so long", p90),
         ("first_looks", "How many those are", {one.priority: one.looked_at for one in looks}),
     ):
         yield _gauge(name, said, ["priority"], [(one.name, value) for one, value in sorted(values.items())])
@@ -166,13 +153,8 @@ ROUTES = [Route(HEALTH, _healthz), Route(READY, _readyz), Route(METRICS, _metric
 
 @cache
 def notifier() -> Notifier:
-    return Notifier(
-        db=context.database(),
-        settings=context.settings(),
-        name=worker_name("app-"),
-        kind="app",
-        clock=system_clock,
-    )
+    db, settings, name = context.database(), context.settings(), worker_name("app-")
+    return Notifier(db=db, settings=settings, name=name, kind="app", clock=system_clock)
 
 
 def agents_words(settings: Settings, own: PipelineConfig | None) -> str:
@@ -186,13 +168,13 @@ def agents_words(settings: Settings, own: PipelineConfig | None) -> str:
 def status_lines(db: Database, agents: str, now: datetime) -> list[tuple[bool, str]]:
     """Whether the screening service and the model do their work, in a sentence each."""
     (works, heard), fault, ended = workers_answer(db, now), find_lasting(db, Fault.MODEL), last_ended(db)
-    last = f"last text screened {local_time(ended, now)}" if ended else "no text screened yet"
-    if works:
-        service = "Screening service: running"
-    else:
+    service, model = "Screening service: running", "no text screened yet"
+    if not works:
         since = f" since {local_time(heard, now)}" if heard else ""
         service = f"Screening is down{since}. New texts wait and nobody is screening them."
     if fault is not None:
         why = error_words(fault.cause or NO_LABEL).removeprefix("the model ")
-        return [(works, service), (False, f"{agents}: {why} since {local_time(fault.began_at, now)}")]
-    return [(works, service), (works, f"{agents}: {last}")]
+        model = f"{why} since {local_time(fault.began_at, now)}"
+    elif ended:
+        model = f"last text screened {local_time(ended, now)}"
+    return [(works, service), (works and fault is None, f"{agents}: {model}")]

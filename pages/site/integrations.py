@@ -72,15 +72,15 @@ def _recipient(db: Database, person: Actor, one: Recipient) -> None:
         if one.problem is not None:
             st.error("The last try failed:", icon=":material/error:")
             st.text(visible(one.problem))
+        by = person.at(context.now())
         with st.container(horizontal=True):
             if one.kind is not Kind.MONITOR and st.button("Send a test", key=f"test_{one.id}", disabled=not one.active):
-                _act_and_say(lambda: outbox.send_test(db, person.at(context.now()), one.id), "The test is on its way.")
+                _act_and_say(lambda: outbox.send_test(db, by, one.id), "The test is on its way.")
             word = "Switch off" if one.active else "Switch on"
             if st.button(word, key=f"{word}_{one.id}"):  # pressed twice it is not the other one
-                active = not one.active
-                _act_and_say(lambda: outbox.set_active(db, person.at(context.now()), one.id, active), f"{word}: done.")
+                _act_and_say(lambda: outbox.set_active(db, by, one.id, not one.active), f"{word}: done.")
             if st.button("Remove", key=f"remove_{one.id}"):
-                _act_and_say(lambda: outbox.remove_recipient(db, person.at(context.now()), one.id), "Removed.")
+                _act_and_say(lambda: outbox.remove_recipient(db, by, one.id), "Removed.")
 
 
 def _facts(one: Recipient) -> str:

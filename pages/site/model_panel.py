@@ -31,6 +31,7 @@ MASKED = (
     "mail addresses, phone numbers, links, handles and long numbers are masked in what the model is shown; "
     "names, places, dates and what only the context tells are not found"
 )
+NOT_MASKED = "off: the model is shown the texts as they are"
 _SENT = {
     "sampler": "Agents",
     "model": "Model",
@@ -53,39 +54,27 @@ _SENT = {
 
 def facts(configuration: Configuration, settings: Settings) -> list[tuple[str, str]]:
     """The configuration as pairs of name and value, in the order of the table."""
-    sent = [
-        (_SENT.get(name, name.replace("_", " ")), _value(name, value)) for name, value in configuration.sampler.items()
-    ]
-    rules = [node.rule for node in configuration.pipeline.nodes]
+    sampler, pipeline = configuration.sampler, configuration.pipeline
+    sent = [(_SENT.get(name, name.replace("_", " ")), _value(name, value)) for name, value in sampler.items()]
+    rules = [node.rule for node in pipeline.nodes]
     promised = dict.fromkeys(f"{config.promise(rule)}; {count_of(rule.budget, 'call')} at most" for rule in rules)
     in_flight = "always completed (they are billed)"
     if not settings.simulated and model_settings(settings).breaks_off:
         in_flight = "stopped once their answers no longer matter: the server bills nothing"
+    waits = f"{settings.call_timeout_s:g} s for an answer, {settings.node_deadline_s:g} s for a group of answers"
     return [
         ("Configuration (hash)", configuration.version),
         *sent,
-        (
-            "Pipeline",
-            f"{configuration.pipeline.name}: {' → '.join(node.title for node in configuration.pipeline.nodes)}",
-        ),
+        ("Pipeline", f"{pipeline.name}: {' → '.join(node.title for node in pipeline.nodes)}"),
         ("Stopping rule", " | ".join(promised)),
         ("Calls per minute, at most", f"{settings.requests_per_minute:,} in all"),
         ("Simultaneous requests, at most", f"{settings.concurrency:,} in all"),
-        (
-            "Longest wait",
-            f"{settings.call_timeout_s:g} s for an answer, {settings.node_deadline_s:g} s for a group of answers",
-        ),
+        ("Longest wait", waits),
         ("In-flight requests", in_flight),
         ("Longest text", f"{settings.max_text_characters:,} characters"),
         ("“Safe” allowed only for", ", ".join(settings.languages)),
-        (
-            "De-identification",
-            MASKED if settings.mask_before_sending else "off: the model is shown the texts as they are",
-        ),
-        (
-            "Audit sample",
-            f"{settings.audit_rate:.0%} of AI decisions that nobody would review otherwise, unmarked",
-        ),
+        ("De-identification", MASKED if settings.mask_before_sending else NOT_MASKED),
+        ("Audit sample", f"{settings.audit_rate:.0%} of AI decisions that nobody would review otherwise, unmarked"),
     ]
 
 

@@ -100,16 +100,9 @@ def _fields(form: str, shown: SettingsVersion, *, disabled: bool) -> Filled:
         options = {"disabled": disabled, "help": field.get("description")}
         kind = next(each for each in field.get("anyOf", [field]) if each.get("type") != "null")
         if "choices" in field:
-            filled[name] = tuple(
-                st.multiselect(
-                    field["title"],
-                    field["choices"],
-                    list(now),
-                    format_func=CHOICE_WORDS.__getitem__,
-                    key=key,
-                    **options,
-                )
-            )
+            words = CHOICE_WORDS.__getitem__
+            chosen = st.multiselect(field["title"], field["choices"], list(now), words, key=key, **options)
+            filled[name] = tuple(chosen)
         elif "parts" in field:
             filled[name] = tuple(
                 _number(next(places), field["title"].format(part), kind, value, f"{part}_{key}", options)
@@ -126,10 +119,8 @@ def _fields(form: str, shown: SettingsVersion, *, disabled: bool) -> Filled:
                 field["title"], now, min_value=min(tomorrow, now or tomorrow), key=key, **options
             )
         else:
-            long = kind.get("maxLength", 0)
-            if long:
-                height: int = 68 if long <= 1_000 else 140
-                typed = st.text_area(field["title"], now, height, long, key=key, **options)
+            if long := kind.get("maxLength", 0):
+                typed = st.text_area(field["title"], now, 68 if long <= 1_000 else 140, long, key=key, **options)
             else:
                 typed = st.text_input(field["title"], now, 300, key=key, **options)
             filled[name] = typed.strip()

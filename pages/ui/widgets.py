@@ -37,6 +37,14 @@ def case_of(query: Mapping[str, str]) -> str | None:
     return found if CASE_ID.fullmatch(found) else None
 
 
+def in_address(name: str, value: str | None) -> None:
+    """Let this stand in the address; None or nothing takes it out."""
+    if value:
+        st.query_params[name] = value
+    else:
+        st.query_params.pop(name, None)
+
+
 def number_field(
     place: DeltaGenerator,
     words: str,
@@ -59,7 +67,9 @@ def choose_caps(key: str) -> Caps:
     return Caps(max_calls=most, max_cost_usd=cost)
 
 
-def select(place: Any, words: str, options: Mapping[T, str], now: object, key: str, help: str | None = None) -> T:
+def select(
+    place: Any, words: str, options: Mapping[T, str], now: object, key: str | None = None, help: str | None = None
+) -> T:
     """One of these, shown in words; the first where ``now`` is none of them."""
     keys = list(options)
     at = keys.index(now) if now in keys else 0
