@@ -113,7 +113,10 @@ def report_html(
         if any(share.denominator for share in priorities.values())
         else [],
         "severities": [
-            ("ideation not stated" if level is None else f"ideation level {level} of 5", f"{severities[level]:,}")
+            (
+                "ideation not stated or not coded" if level is None else f"ideation level {level} of 5",
+                f"{severities[level]:,}",
+            )
             for level in sorted(severities, key=lambda level: -1 if level is None else level)
         ],
         "second_review_rate": percent(site.second_review_rate),

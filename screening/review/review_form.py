@@ -14,6 +14,11 @@ from screening.review.triage import Priority
 
 FORM_VERSION: Final = 3
 """Version of the fields, their values and the reason codes; stored with each review."""
+CODING: Final = (
+    "subject", "ideation", "intent", "plan", "means", "behaviour", "timeframe", "protective_factors",
+)  # fmt: skip
+"""The fields of the clinical coding, which is not compulsory."""
+
 LONGEST_NOTE: Final = 4_000
 MOST_MARKS: Final = 20
 """Marks of a review, in text and reply together."""
@@ -154,6 +159,15 @@ class ReviewForm(BaseModel):
     note: Annotated[str, Field(max_length=LONGEST_NOTE)] = ""
     marks: Annotated[tuple[TextMark, ...], Field(max_length=MOST_MARKS)] = ()
     read_to_end: bool | None = None
+
+    @property
+    def coded(self) -> bool:
+        """Whether the clinical coding was filled in at all; where not, "not stated" says nothing of the text.
+
+        >>> ReviewForm(label="safe", certainty=5).coded, ReviewForm(label="safe", certainty=5, ideation=0).coded
+        (False, True)
+        """
+        return any(getattr(self, name) != ReviewForm.model_fields[name].default for name in CODING)
 
     @field_validator("protective_factors", "reason_codes")
     @classmethod

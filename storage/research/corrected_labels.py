@@ -258,7 +258,8 @@ def _reviewer_label(review: Review, key: str) -> ReviewerLabel:
         review_round=review.review_round,
         label=review.form.label.value,
         certainty=review.form.certainty,
-        fields=review.form.model_dump(mode="json", exclude={"label", "certainty", "note"}),
+        fields=review.form.model_dump(mode="json", exclude={"label", "certainty", "note"})
+        | {"coded": review.form.coded},
         form_version=review.form_version,
         at=review.at,
     )

@@ -83,6 +83,7 @@ def test_every_review_and_version_stands_beside_the_accepted_label_as_at_any_tim
     made = [(one.version, one.label, one.method) for one in first.adjudications]
     assert made == [(1, "unsafe", "agreement"), (2, "safe", "amendment")]
     assert (first.text, first.reviews[0].fields["ideation"]) == ("canary text number 1", 3)
+    assert [one.fields["coded"] for one in first.reviews] == [True, False, False]
     assert [(row.final_label, row.final_source, row.reviews) for row in came] == [("safe", "reference", ())] * 3
     assert [(row.reference, row.adjudicated_label, row.final_label, row.final_source) for row in (read[0], first)] == [
         ("safe", label, label, "adjudicated") for label in ("unsafe", "safe")

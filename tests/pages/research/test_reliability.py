@@ -208,7 +208,8 @@ def test_the_report_leads_with_the_missed_has_every_item_that_applies_and_escape
         assert re.search(rf"STARD [^)]*\b{item}\b|STARD 28 to 30", html), item
     assert "median 0.0, from 0.0 to 3.0, over 30 reviews" in html and "59 blinded reviews" in html
     assert "&lt;b&gt;foundation" in html and "DRKS0" in html and html.count("not stated by this site") == 3
-    assert "<th>ideation not stated</th><td>2</td>" in html and "<th>ideation level 4 of 5</th><td>1</td>" in html
+    assert "<th>ideation not stated or not coded</th><td>2</td>" in html
+    assert "<th>ideation level 4 of 5</th><td>1</td>" in html
     nothing = verified(audited(Outcome.SAFE, None))
     assert nothing.estimates.missed.per_thousand is None and "not yet: " in report(nothing), "undefined, not zero"
 
