@@ -11,14 +11,12 @@ import subprocess
 import sys
 import time
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from jobs.process import begin
 from screening.settings import Settings
 
 HERE = Path(__file__).parent
-SQLITE = "sqlite:///"
 _PR_SET_PDEATHSIG = 1
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 SETTLED_S = 30.0
@@ -35,32 +33,26 @@ def commands(settings: Settings, port: int) -> dict[str, tuple[str, ...]]:
     return {"app": ("app.py", "--port", str(port)), "worker": ("worker.py",), **api}
 
 
-@dataclass(slots=True)
 class RestartedProcess:
     """A process that is started again when it ends: soon at first, more slowly while it keeps ending at once."""
 
-    name: str
-    arguments: tuple[str, ...]
-    process: "subprocess.Popen[bytes]" = field(init=False)
-    _began: float = field(init=False)
-    _pause_s: float = FIRST_PAUSE_S
-    _again_at: float | None = None
-
-    def __post_init__(self) -> None:
+    def __init__(self, name: str, arguments: tuple[str, ...]) -> None:
+        self.name, self._command = name, (sys.executable, *arguments)
+        self._pause_s = FIRST_PAUSE_S
         self._start()
 
     def _start(self) -> None:
-        command = [sys.executable, *self.arguments]
-        self.process = subprocess.Popen(command, cwd=HERE, preexec_fn=_end_with_parent)  # noqa: S603 - our own programs
-        self._began, self._again_at = time.monotonic(), None
+        self.process = subprocess.Popen(self._command, cwd=HERE, preexec_fn=_end_with_parent)  # noqa: S603 - our own
+        self._began = time.monotonic()
+        self._again_at: float | None = None
 
     def look(self) -> None:
         now = time.monotonic()
         if self.process.poll() is None:
             return
         if self._again_at is None:
-            lived = now - self._began
-            self._pause_s = FIRST_PAUSE_S if lived > SETTLED_S else min(LONGEST_PAUSE_S, 2 * self._pause_s)
+            settled = now - self._began > SETTLED_S
+            self._pause_s = FIRST_PAUSE_S if settled else min(LONGEST_PAUSE_S, 2 * self._pause_s)
             self._again_at = now + self._pause_s
             log.warning("the %s ended (%s): started again in %.0f s", self.name, self.process.returncode, self._pause_s)
         elif now >= self._again_at:
@@ -83,10 +75,11 @@ def _end_with_parent() -> None:
 
 def serve(settings: Settings, port: int) -> int:
     """Run until a signal comes; 1 where the app cannot even start (its options are refused, its port is taken)."""
-    obstacle = obstacle_of(settings.database_url)
-    if _is_taken(port):
-        obstacle = f"port {port} is taken by another program: end that, or choose another port (PORT=...)"
-    if obstacle is not None:
+    until = time.monotonic() + GIVEN_UP_WITHIN_S
+    while (taken := _answers(port)) and time.monotonic() < until:
+        time.sleep(0.5)
+    on_port = f"port {port} is taken by another program: end that, or choose another port (PORT=...)"
+    if obstacle := on_port if taken else obstacle_of(settings.database_url):
         log.error("%s", obstacle)
         return 1
     app, *beside = [RestartedProcess(*command) for command in commands(settings, port).items()]
@@ -106,9 +99,9 @@ def serve(settings: Settings, port: int) -> int:
 
 def obstacle_of(database: str) -> str | None:
     """Why an embedded database cannot be used, in one sentence, before app and worker each say so again and again."""
-    if not database.startswith(SQLITE):
+    if not database.startswith("sqlite:///"):
         return None
-    path = HERE / database.removeprefix(SQLITE).partition("?")[0]
+    path = HERE / database.removeprefix("sqlite:///").partition("?")[0]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=1, isolation_level=None)) as connection:
@@ -123,13 +116,6 @@ def obstacle_of(database: str) -> str | None:
             return f"{path} is damaged, or no database: keep the file, and restore the last backup into a new one"
         return f"the database {path} cannot be written ({error}): make its folder writable, or free its disk"
     return None
-
-
-def _is_taken(port: int) -> bool:
-    until = time.monotonic() + GIVEN_UP_WITHIN_S
-    while (taken := _answers(port)) and time.monotonic() < until:
-        time.sleep(0.5)
-    return taken
 
 
 def _answers(port: int) -> bool:

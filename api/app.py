@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -67,6 +67,17 @@ log = logging.getLogger(__name__)
 def create_app(db: Database, settings: Settings, clock: Clock, limits: Limits | None = None) -> FastAPI:
     """The application on this database; while it runs it tells programs what is settled, and takes in what was left."""
     intake = Intake(db=db, settings=settings, clock=clock)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        await asyncio.to_thread(intake.runs.resume)
+        telling = asyncio.create_task(_keep_telling(intake))
+        try:
+            yield
+        finally:
+            telling.cancel()
+            await asyncio.gather(telling, return_exceptions=True)
+
     app = FastAPI(
         title="Second Look",
         version="1",
@@ -74,14 +85,13 @@ def create_app(db: Database, settings: Settings, clock: Clock, limits: Limits | 
         docs_url=None,
         redoc_url=None,
         responses=_PROBLEMS,
-        lifespan=_make_lifespan(db, settings, clock, intake),
+        lifespan=lifespan,
     )
     app.router.route_class = UniqueKeysRoute
-    guard = limits or Limits()
-    app.add_middleware(Door, identify=partial(identify, db, guard))
+    app.add_middleware(Door, identify=partial(identify, db, limits or Limits()))
     _say_what_is_wrong(app)
-    _texts(app, db, clock, intake)
-    _files(app, db, clock, intake)
+    _texts(app, intake)
+    _files(app, intake)
 
     @app.get("/healthz", include_in_schema=False)
     def healthy() -> dict[str, str]:
@@ -90,26 +100,14 @@ def create_app(db: Database, settings: Settings, clock: Clock, limits: Limits | 
     return app
 
 
-def _make_lifespan(db: Database, settings: Settings, clock: Clock, intake: Intake) -> Callable[[FastAPI], Any]:
-    @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        async def tell() -> None:
-            while True:
-                await asyncio.sleep(TELL_EVERY_S)
-                try:
-                    await asyncio.to_thread(tell_settled, db, clock(), private=settings.notify_private_addresses)
-                except Exception as error:  # what it is may pass: the next round tells whoever was not told
-                    log.error("programs were not told what is settled: %s", type(error).__name__)
-
-        await asyncio.to_thread(intake.runs.resume)
-        task = asyncio.create_task(tell())
+async def _keep_telling(intake: Intake) -> None:
+    while True:
+        await asyncio.sleep(TELL_EVERY_S)
         try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    return lifespan
+            private = intake.settings.notify_private_addresses
+            await asyncio.to_thread(tell_settled, intake.db, intake.clock(), private=private)
+        except Exception as error:  # what it is may pass: the next round tells whoever was not told
+            log.error("programs were not told what is settled: %s", type(error).__name__)
 
 
 def _say_what_is_wrong(app: FastAPI) -> None:
@@ -138,11 +136,13 @@ async def _answer(status: int, words: str | None, _request: Request, error: Exce
     return problem(status, words or str(error))
 
 
-def _by(db: Database, clock: Clock, scope: Scope) -> Callable[..., Program]:
-    def program(request: Request, _token: Annotated[Any, Depends(_TOKEN)]) -> Program:
-        return require_scope(db, request.state.program, scope, clock())
+def _by(intake: Intake, scope: Scope) -> Any:
+    """The program that asks, where its token may be used for this."""
 
-    return program
+    def program(request: Request, _token: Annotated[Any, Depends(_TOKEN)]) -> Program:
+        return require_scope(intake.db, request.state.program, scope, intake.clock())
+
+    return Depends(program)
 
 
 def _require_key(key: str) -> None:
@@ -150,9 +150,9 @@ def _require_key(key: str) -> None:
         raise Refused(400, "an Idempotency-Key is 1 to 100 letters, digits, or . _ : ~ -")
 
 
-def _texts(app: FastAPI, db: Database, clock: Clock, intake: Intake) -> None:
-    receive = receiver(intake.settings)
-    Submits = Annotated[Program, Depends(_by(db, clock, Scope.SUBMIT))]
+def _texts(app: FastAPI, intake: Intake) -> None:
+    db, receive = intake.db, receiver(intake.settings)
+    Submits = Annotated[Program, _by(intake, Scope.SUBMIT)]
 
     @app.post(f"{ROOT}/texts", status_code=202, responses={200: {"model": Submitted}})
     def submit(
@@ -169,7 +169,7 @@ def _texts(app: FastAPI, db: Database, clock: Clock, intake: Intake) -> None:
     def look(text_id: _ID, program: Submits) -> Found:
         """How far a text is, and its label once it is settled, where the token may fetch outcomes."""
         outcome = Scope.OUTCOMES in program.scopes
-        return Found.model_validate(program_texts.hand_out(db, program, text_id, clock(), outcome=outcome))
+        return Found.model_validate(program_texts.hand_out(db, program, text_id, intake.clock(), outcome=outcome))
 
     @app.get(f"{ROOT}/texts")
     def listed(
@@ -182,8 +182,9 @@ def _texts(app: FastAPI, db: Database, clock: Clock, intake: Intake) -> None:
         return Listed(texts=texts, after=texts[-1].id if len(texts) == limit else None)
 
 
-def _files(app: FastAPI, db: Database, clock: Clock, intake: Intake) -> None:
-    Sends = Annotated[Program, Depends(_by(db, clock, Scope.BATCHES))]
+def _files(app: FastAPI, intake: Intake) -> None:
+    db, clock = intake.db, intake.clock
+    Sends = Annotated[Program, _by(intake, Scope.BATCHES)]
 
     @app.post(f"{ROOT}/batches", status_code=202, openapi_extra=_FILE)
     async def send(
@@ -206,18 +207,13 @@ def _files(app: FastAPI, db: Database, clock: Clock, intake: Intake) -> None:
         return await run_in_threadpool(_batch, program, batch_id)
 
     def _batch(program: Program, batch_id: str) -> BatchFound:
-        reach = program_texts.reach_of(db, program, batch_id)
-        found = progress(db, batch_id, clock())
+        reach, found = program_texts.reach_of(db, program, batch_id), progress(db, batch_id, clock())
         return BatchFound(
             id=batch_id,
-            state=found.state,
             unsafe=_WORDS[reach],
-            rows_in=found.rows_in,
-            accepted=found.accepted,
-            rejected=found.rejected,
-            pending=found.pending,
             not_screened=count_not_screened(db, batch_id),
             unread_columns=unread_columns(db, batch_id),
+            **{name: getattr(found, name) for name in ("state", "rows_in", "accepted", "rejected", "pending")},
         )
 
     @app.get(f"{ROOT}/batches/{{batch_id}}")
@@ -228,7 +224,7 @@ def _files(app: FastAPI, db: Database, clock: Clock, intake: Intake) -> None:
     @app.get(f"{ROOT}/batches/{{batch_id}}/results", response_class=StreamingResponse, responses=_ROWS)
     def batch_results(
         batch_id: _ID,
-        program: Annotated[Program, Depends(_by(db, clock, Scope.OUTCOMES))],
+        program: Annotated[Program, _by(intake, Scope.OUTCOMES)],
         hide_in_review: bool = False,
     ) -> Response:
         """What became of each row, as JSON lines: `outcome` and `reason` of the agents, `label` and `decided_by` once
@@ -244,9 +240,8 @@ def _files(app: FastAPI, db: Database, clock: Clock, intake: Intake) -> None:
 def _row(result: Result) -> RowFound:
     """Its label as of a text: what people accepted, else what the agents ended with; none while people review it."""
     told = RowFound(id=result.external_id, row=result.row, outcome=result.outcome, reason=result.reason or result.error)
-    if result.in_review:
-        return told
-    if result.accepted is not None:
-        return told.model_copy(update={"label": result.accepted, "decided_by": "people"})
-    by_agents = result.outcome in (Outcome.SAFE, Outcome.UNSAFE)
-    return told.model_copy(update={"label": result.outcome, "decided_by": "agents"}) if by_agents else told
+    if result.accepted is not None and not result.in_review:
+        told.label, told.decided_by = result.accepted, "people"
+    elif not result.in_review and result.outcome in (Outcome.SAFE, Outcome.UNSAFE):
+        told.label, told.decided_by = result.outcome, "agents"
+    return told

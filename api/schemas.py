@@ -14,7 +14,7 @@ from screening.datasets.mapping import ConversationReading, Shape
 from screening.datasets.reader import is_usable_id, where_of
 from screening.datasets.rows import NewCase, Receive
 from screening.text.conversation import Judged
-from screening.text.received import ReceivedText
+from screening.text.flags import Flag
 from storage.batches.batch_state import BatchState
 from storage.review.program_texts import State
 
@@ -52,8 +52,12 @@ class NewText(BaseModel):
         if self.id and not (self.id.strip() and is_usable_id(self.id)):
             raise Refused(422, "the id is blank or holds control characters")
         if self.messages is None:
+            if not (self.text or "").strip():
+                raise Refused(422, "the text is empty")
             reply = receive(self.reply) if self.reply and self.reply.strip() else None
-            case = NewCase(row=0, external_id="", text=_received(receive, self.text or ""), reply=reply)
+            case = NewCase(row=0, external_id="", text=receive(self.text or ""), reply=reply)
+            if Flag.EMPTY in case.text.flags:
+                raise Refused(422, "nothing but spaces or invisible characters")
         else:
             reading = ConversationReading(shape=Shape.MESSAGES, judged=Judged(self.judged))
             try:
@@ -62,15 +66,6 @@ class NewText(BaseModel):
                 raise Refused(422, str(refusal)) from None
         where = where_of(self.where_to_act)
         return replace(case, row=0, external_id=self.id or key, group=self.group, where=where)
-
-
-def _received(receive: Receive, raw: str) -> ReceivedText:
-    if not raw.strip():
-        raise Refused(422, "the text is empty")
-    taken = receive(raw)
-    if "empty" in taken.flags:
-        raise Refused(422, "nothing but spaces or invisible characters")
-    return taken
 
 
 class Submitted(BaseModel):

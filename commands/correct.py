@@ -1,6 +1,5 @@
 """`correct`: what conditions are worth where some reference labels are wrong, from a few blinded reviews."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from hashlib import sha256
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from commands.batches import private_file
 from commands.evaluate import DataSet, chosen_conditions, load_data, read_book
+from commands.options import say
 from screening.datasets.export import csv_lines
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase, map_label
@@ -89,10 +89,9 @@ def draw(
     with private_file(key) as file:
         file.write(dumps(made, indent=1) + "\n")
     shares = " and ".join(f"{read} of {whole}" for read, whole in strata)
-    print(
+    say(
         f"{count_of(len(named), 'text')} to review, {len(known)} of them planted: {shares} of the texts whose label "
-        f"the draws support and contradict. Write safe, unsafe or unsure in the column “review”, from the top.",
-        file=sys.stderr,
+        f"the draws support and contradict. Write safe, unsafe or unsure in the column “review”, from the top."
     )
 
 
@@ -149,7 +148,7 @@ def _benchmark(chosen: DataSet, draws: Path) -> tuple[EvaluationData, Benchmark,
     settled = {}
     for told in run_book(chosen_conditions(chosen.conditions, chosen.pipeline or ()), book)[1]:
         if short := int((told.outcome[places] < 0).sum()):
-            print(f"{told.name}: left out, {count_of(short, 'text needs', 'texts need')} more draws", file=sys.stderr)
+            say(f"{told.name}: left out, {count_of(short, 'text needs', 'texts need')} more draws")
         else:
             settled[told.name] = told.outcome[places]
     if not settled:

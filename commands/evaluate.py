@@ -5,7 +5,6 @@ missing), every condition replayed on them (`run_book`), and one table, printed 
 """
 
 import asyncio
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -19,55 +18,17 @@ from typing import Annotated, Literal
 
 from commands.batches import ALL_SETTLED, SOME_PENDING
 from commands.file_options import FileReading, mapped_table, mapping_lines, save_mapping
-from commands.options import opened
+from commands.options import opened, say
 from commands.screen import every_few_seconds, screen_batch, settings_with
 from jobs.agents import Agents
 from jobs.intake import BatchRequest, configuration, open_batch
 from jobs.process import system_clock
 from screening import __version__
 from screening.datasets.reader import Table
-from screening.evaluation.experiments import (
-    BUDGETS,
-    PAPER_DELTA,
-    consistent_misses,
-    deciding,
-    named_condition,
-    our_conditions,
-    paper_conditions,
-)
+from screening.evaluation import experiments, public_datasets, recording, tables
 from screening.evaluation.metrics import REFERENCES, Codes, reference_codes
-from screening.evaluation.public_datasets import (
-    PER_SUBREDDIT,
-    EvaluationData,
-    LabelOf,
-    Screened,
-    announcement,
-    load_evaluation,
-)
-from screening.evaluation.recording import (
-    DrawBook,
-    Keep,
-    NodeDraws,
-    Price,
-    Purse,
-    draw_lines,
-    growing_file,
-    read_draws,
-    read_growing,
-    record_draws,
-    run_book,
-)
-from screening.evaluation.tables import (
-    ResultsTable,
-    beside_paper,
-    csv_table,
-    figures,
-    latex_table,
-    marked,
-    marked_latex,
-    plain_rows,
-    text_table,
-)
+from screening.evaluation.public_datasets import PER_SUBREDDIT, EvaluationData, LabelOf, Screened
+from screening.evaluation.recording import DrawBook, Keep, NodeDraws, Price, Purse
 from screening.models.simulated import KnownSampler, SimulatedSampler
 from screening.pipeline.config import PipelineConfig, chain
 from screening.pipeline.cost import usage_per_call
@@ -85,12 +46,11 @@ from storage.research.recordings import recorded_batch
 ESTIMATED_FROM = 40
 """Texts that an estimate of calls is made from."""
 RECORDING = chain(
-    "recording", SuccessiveElimination(budget=max(BUDGETS), delta=PAPER_DELTA, stop_for_futility=False), "next"
+    "recording",
+    SuccessiveElimination(budget=max(experiments.BUDGETS), delta=experiments.PAPER_DELTA, stop_for_futility=False),
+    "next",
 )
 """The paper's most demanding condition: its draws settle nearly every case of all the others."""
-
-
-Sampler = Literal["simulated", "anthropic", "none"]
 
 
 @dataclass(frozen=True)
@@ -125,7 +85,8 @@ def evaluate(
     json: Annotated[bool, "print the table as one JSON object"] = False,
     max_usd: Annotated[float | None, "ask no more once it could cost this", "USD"] = None,
     sampler: Annotated[
-        Sampler | None, "who gives the draws that are missing; none: nobody, such cases are reported"
+        Literal["simulated", "anthropic", "none"] | None,
+        "who gives the draws that are missing; none: nobody, such cases are reported",
     ] = None,
     database: Annotated[
         str | None,
@@ -144,18 +105,16 @@ def evaluate(
         raise ValueError("--database records with this site's agents: leave out --draws, --sampler none and p_ columns")
     else:
         book = asyncio.run(record_as_batch(database, data, settings))
-    short = False
-    with growing_file(record, book) if record else nullcontext() as keep:
-        if asks:
-            short = asyncio.run(_record(data, conditions, book, settings, max_usd, keep))
-    results, outcomes = run_book(conditions, book)
-    table = ResultsTable(title=data.title, provenance=data.provenance, rows=results, subset_name=data.subset)
+    with recording.growing_file(record, book) if record else nullcontext() as keep:
+        short = asks and asyncio.run(_record(data, conditions, book, settings, max_usd, keep))
+    results, outcomes = recording.run_book(conditions, book)
+    table = tables.ResultsTable(title=data.title, provenance=data.provenance, rows=results, subset_name=data.subset)
     if out is not None:
-        out.write_text("".join(csv_table(table)), encoding="utf-8", newline="")
+        out.write_text("".join(tables.csv_table(table)), encoding="utf-8", newline="")
     if latex is not None:
-        latex.write_text(latex_table(table), encoding="utf-8")
+        latex.write_text(tables.latex_table(table), encoding="utf-8")
     if capsule is not None:
-        about = _about(chosen.files, data, conditions, settings if asks else None, settings.seed)
+        about = _about(chosen.files, data, conditions, settings, asks=asks)
         _write_capsule(capsule, chosen.format, data, table, book, about)
     _print(data, table, [told.outcome for told in outcomes], as_json=json)
     return SOME_PENDING if short else ALL_SETTLED
@@ -168,11 +127,10 @@ def load_data(chosen: DataSet) -> EvaluationData:
         """The user's own table, with the columns of the options, which are printed before the first call."""
         table = mapped_table(path, path.name, chosen.reading)
         save_mapping(table, chosen.reading)
-        for line in (*mapping_lines(table), *table.warnings):
-            print(line, file=sys.stderr)
+        say(*mapping_lines(table), *table.warnings)
         return table
 
-    data = load_evaluation(
+    data = public_datasets.load_evaluation(
         chosen.files,
         chosen.format,
         label_of=chosen.label_of,
@@ -180,8 +138,7 @@ def load_data(chosen: DataSet) -> EvaluationData:
         per_subreddit=chosen.per_subreddit,
         read=read,
     )
-    for line in announcement(data):
-        print(line, file=sys.stderr)
+    say(*public_datasets.announcement(data))
     if not data.items:
         raise ValueError("no row was read: nothing can be evaluated")
     if not any(item.reference in REFERENCES for item in data.items):
@@ -195,8 +152,8 @@ def _first_draws(data: EvaluationData, draws: Path | None, record: Path | None) 
         return read_book(draws, data) if draws else DrawBook(data.items)
     if draws is not None and not draws.samefile(record):
         raise ValueError(f"{record} is there already: leave out --draws to go on with it, or record elsewhere")
-    book = read_growing(record, data.items)
-    print(f"{record}: goes on after {count_of(book.draws, 'draw')}", file=sys.stderr)
+    book = recording.read_growing(record, data.items)
+    say(f"{record}: goes on after {count_of(book.draws, 'draw')}")
     return book
 
 
@@ -207,10 +164,8 @@ async def record_as_batch(url: str, data: EvaluationData, settings: Settings) ->
     with opened(url) as db:
         batch_id = await screen_batch(db, settings, partial(_take_in, db, data, settings))
         recorded = recorded_batch(db, LOCAL_USER, batch_id)
-    print(
-        f"batch {batch_id}: {count_of(recorded.book.draws, 'draw')} kept, {count_of(recorded.pending, 'text')} pending",
-        file=sys.stderr,
-    )
+    kept, pending = count_of(recorded.book.draws, "draw"), count_of(recorded.pending, "text")
+    say(f"batch {batch_id}: {kept} kept, {pending} pending")
     return DrawBook(data.items, recorded.book.nodes)
 
 
@@ -229,7 +184,7 @@ def _take_in(db: Database, data: EvaluationData, settings: Settings, agents: Age
 
 def read_book(path: Path, data: EvaluationData) -> DrawBook:
     with path.open(encoding="utf-8-sig") as lines:
-        return read_draws(lines, data.items)
+        return recording.read_draws(lines, data.items)
 
 
 async def _record(
@@ -247,23 +202,21 @@ async def _record(
     purse: Purse | None = None
     if data.distributions:
         sampler = KnownSampler(settings.seed, data.distributions)
-        print("Simulated agents with the distributions in the file: no model was asked.", file=sys.stderr)
+        say("Simulated agents with the distributions in the file: no model was asked.")
     else:
         described = configuration(settings, agents, conditions[0])
         sampler, price = agents.sampler(described, settings.seed), partial(agents.cost_usd, described)
         if settings.simulated:
-            print(SIMULATED_NOTICE, file=sys.stderr)
+            say(SIMULATED_NOTICE)
         else:
-            purse = _tell_estimate(
-                data, conditions, book, price, await _calls_ahead(data, conditions, book), settings, max_usd
-            )
+            purse = await _tell_estimate(data, conditions, book, price, settings, max_usd)
 
     def said(done: int, of: int) -> str:
         spent = f", ${purse.spent_usd:,.2f}" if purse else ""
         return f"{done:,} of {count_of(of, 'text')}, {book.draws:,} draws{spent}"
 
     try:
-        fetched, failed = await record_draws(
+        fetched, failed = await recording.record_draws(
             conditions,
             book,
             sampler,
@@ -275,38 +228,33 @@ async def _record(
         )
     finally:
         await agents.aclose()
-    print(f"{count_of(fetched, 'draw')} fetched, {book.draws:,} recorded in all", file=sys.stderr)
+    say(f"{count_of(fetched, 'draw')} fetched, {book.draws:,} recorded in all")
     for kind, cases in sorted(failed.items()):
-        print(f"{count_of(cases, 'case is', 'cases are')} short of draws: {kind}", file=sys.stderr)
+        say(f"{count_of(cases, 'case is', 'cases are')} short of draws: {kind}")
     return bool(failed)
 
 
-async def _calls_ahead(data: EvaluationData, conditions: Sequence[PipelineConfig], book: DrawBook) -> float:
-    """About how many calls there are to make: what simulated agents take for some of the texts, scaled up."""
-    places = range(0, len(data.items), -(-len(data.items) // ESTIMATED_FROM))
-    some = DrawBook([data.items[place] for place in places])
-    for number, place in enumerate(places):
-        for node in book.names:
-            some.of(number, node).append(NodeDraws(codes=book.of(place, node).codes))
-    fetched, _ = await record_draws(conditions, some, SimulatedSampler(0))
-    return fetched * len(data.items) / len(places)
-
-
-def _tell_estimate(
+async def _tell_estimate(
     data: EvaluationData,
     conditions: Sequence[PipelineConfig],
     book: DrawBook,
     price: Price,
-    calls: float,
     settings: Settings,
     max_usd: float | None,
 ) -> Purse | None:
+    """About how many calls there are to make: what simulated agents take for some of the texts, scaled up."""
+    places = range(0, len(data.items), -(-len(data.items) // ESTIMATED_FROM))
+    some = DrawBook([data.items[place] for place in places])
+    for number, place in enumerate(places):
+        for name in book.names:
+            some.of(number, name).append(NodeDraws(codes=book.of(place, name).codes))
+    fetched, _ = await recording.record_draws(conditions, some, SimulatedSampler(0))
+    calls = fetched * len(data.items) / len(places)
     nodes = {node.name: node for condition in conditions for node in condition.nodes}
     characters = mean(len(item.text.text) + len(item.text.reply or "") for item in data.items)
-    prompts = load_prompts(settings.prompts_directory)
-    each = price(usage_per_call(prompts, list(nodes.values()), characters))
+    each = price(usage_per_call(load_prompts(settings.prompts_directory), list(nodes.values()), characters))
     costs = "at a price that is not known" if each is None else f"for about ${each * calls:,.2f} without caching"
-    print(f"about {calls:,.0f} calls to make, {costs}; {book.draws:,} draws are there", file=sys.stderr)
+    say(f"about {calls:,.0f} calls to make, {costs}; {book.draws:,} draws are there")
     if max_usd is None:
         return None
     if each is None:
@@ -315,65 +263,56 @@ def _tell_estimate(
 
 
 def _write_capsule(
-    folder: Path, form: str, data: EvaluationData, table: ResultsTable, book: DrawBook, about: dict[str, object]
+    folder: Path,
+    form: str,
+    data: EvaluationData,
+    table: tables.ResultsTable,
+    book: DrawBook,
+    about: dict[str, object],
 ) -> None:
     """All that stands for this experiment, in a folder that is not there yet or is written anew."""
     folder.mkdir(parents=True, exist_ok=True)
     files: dict[str, str | bytes] = {
-        "table.csv": "".join(csv_table(table)),
-        "table.tex": marked_latex(table),
-        "best_and_overlap.csv": "".join(marked(table)),
-        "draws.jsonl": "".join(draw_lines(book)),
+        "table.csv": "".join(tables.csv_table(table)),
+        "table.tex": tables.marked_latex(table),
+        "best_and_overlap.csv": "".join(tables.marked(table)),
+        "draws.jsonl": "".join(recording.draw_lines(book)),
         "about.json": dumps(about, indent=1) + "\n",
-        **figures(table),
+        **tables.figures(table),
     }
     if form != "csv":
-        files["beside_paper.csv"] = "".join(beside_paper(table, form))
+        files["beside_paper.csv"] = "".join(tables.beside_paper(table, form))
     for name, content in files.items():
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
     others = sorted(path for path in folder.iterdir() if path.name != "SHA256SUMS")
     sums = "".join(f"{sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in others)
     (folder / "SHA256SUMS").write_text(sums, encoding="utf-8")
-    print(f"{count_of(len(files) + 1, 'file')} in {folder}; no text of the data set is among them", file=sys.stderr)
+    say(f"{count_of(len(files) + 1, 'file')} in {folder}; no text of the data set is among them")
 
 
 def _about(
     files: Sequence[Path],
     data: EvaluationData,
     conditions: Sequence[PipelineConfig],
-    settings: Settings | None,
-    seed: int,
+    settings: Settings,
+    *,
+    asks: bool,
 ) -> dict[str, object]:
     """The data card: files, steps, labels, sample, agents (of these settings, or recorded) and conditions."""
-    labels = Counter(str(item.reference) if item.reference else "none" for item in data.items)
-    texts = [sha256(item.text.text.encode("utf-8", "surrogatepass")).hexdigest() for item in data.items]
+    texts = {item.id: item.text.text.encode("utf-8", "surrogatepass") for item in data.items}
     return {
         **_described(data),
         "version": __version__,
         "files": {path.name: sha256(path.read_bytes()).hexdigest() for path in files},
-        "references": dict(labels),
+        "references": dict(Counter(str(item.reference or "none") for item in data.items)),
         "groups": dict(Counter(item.group for item in data.items if item.group)),
-        "texts": dict(zip((item.id for item in data.items), texts, strict=True)),
-        "agents": settings.sampler if settings else "recorded",
-        "model": None if settings is None or settings.simulated else settings.model,
-        "seed": seed,
+        "texts": {name: sha256(text).hexdigest() for name, text in texts.items()},
+        "agents": settings.sampler if asks else "recorded",
+        "model": settings.model if asks and not settings.simulated else None,
+        "seed": settings.seed,
         "conditions": {each.name: each.model_dump(mode="json") for each in conditions},
         "loop": "a round of Algorithm 1 begins only where it can be paid for all labels that are left",
     }
-
-
-def _print(data: EvaluationData, table: ResultsTable, outcomes: Sequence[Codes], *, as_json: bool) -> None:
-    by = consistent_misses(reference_codes([item.reference for item in data.items]), outcomes)
-    missed = [{"id": item.id, "conditions": int(number)} for item, number in zip(data.items, by, strict=True) if number]
-    if not as_json:
-        print("\n".join(text_table(table)))
-        by_all = sum(each["conditions"] == deciding(outcomes) for each in missed)
-        print(
-            f"unsafe by their original label and labeled safe by every condition that decided them: {len(missed)}, "
-            f"of them decided by all {deciding(outcomes)} that decide any text: {by_all}"
-        )
-        return
-    print(dumps({**_described(data), "conditions": plain_rows(table), "consistently_missed": missed}))
 
 
 def _described(data: EvaluationData) -> dict[str, object]:
@@ -385,6 +324,20 @@ def _described(data: EvaluationData) -> dict[str, object]:
     }
 
 
+def _print(data: EvaluationData, table: tables.ResultsTable, outcomes: Sequence[Codes], *, as_json: bool) -> None:
+    by = experiments.consistent_misses(reference_codes([item.reference for item in data.items]), outcomes)
+    missed = [{"id": item.id, "conditions": int(number)} for item, number in zip(data.items, by, strict=True) if number]
+    if as_json:
+        print(dumps({**_described(data), "conditions": tables.plain_rows(table), "consistently_missed": missed}))
+        return
+    print("\n".join(tables.text_table(table)))
+    deciding = experiments.deciding(outcomes)
+    print(
+        f"unsafe by their original label and labeled safe by every condition that decided them: {len(missed)}, of them "
+        f"decided by all {deciding} that decide any text: {sum(each['conditions'] == deciding for each in missed)}"
+    )
+
+
 def chosen_conditions(words: str, pipelines: Sequence[Path] = ()) -> tuple[PipelineConfig, ...]:
     """The conditions meant, in the table's order, then those of pipeline files; ValueError for an unknown name.
 
@@ -394,12 +347,12 @@ def chosen_conditions(words: str, pipelines: Sequence[Path] = ()) -> tuple[Pipel
     >>> [condition.name for condition in chosen_conditions("B=75,MV n=3,B=60 early")]
     ['MV n=3', 'B=75', 'B=60 early']
     """
-    paper, ours = paper_conditions(), our_conditions()
+    paper, ours = experiments.paper_conditions(), experiments.our_conditions()
     groups = {"paper": paper, "ours": ours, "all": (*paper, *ours)}
     chosen: list[PipelineConfig] = []
     for word in (word.strip() for word in words.split(",") if word.strip()):
         known = [each for each in groups["all"] if each.name == word]
-        chosen += groups.get(word) or known or [named_condition(word)]
+        chosen += groups.get(word) or known or [experiments.named_condition(word)]
     order = [condition.name for condition in groups["all"]]
     chosen = list({each.name: each for each in chosen}.values())
     chosen.sort(key=lambda each: order.index(each.name) if each.name in order else len(order))

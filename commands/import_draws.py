@@ -1,11 +1,11 @@
 """`import-draws`: labels that models gave elsewhere, as draws to replay with `evaluate --draws`."""
 
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
 from commands.file_options import FileReading, mapped_table
+from commands.options import say
 from screening.datasets.mapping import find_column, pairs
 from screening.datasets.reader import Table
 from screening.datasets.rows import NewCase, map_label
@@ -48,10 +48,7 @@ def import_draws(
         lines = [_line(case, each, draws) for (case, each), draws in by_node.items()]
     out.write_text("".join(line.model_dump_json() + "\n" for line in lines), encoding="utf-8")
     most = max((len(line.draws) for line in lines), default=0)
-    print(
-        f"{count_of(len(lines), 'line')} of at most {count_of(most, 'draw')}; evaluate takes them with --draws",
-        file=sys.stderr,
-    )
+    say(f"{count_of(len(lines), 'line')} of at most {count_of(most, 'draw')}; evaluate takes them with --draws")
 
 
 def _of_columns(
@@ -91,10 +88,7 @@ def _of_outputs(
             else:
                 for node in [answer.node] if answer.node else nodes:
                     drawn.setdefault((answer.case, node), []).append(answer.draw)
-    print(
-        f"{count_of(strange, 'answer')} of other rows or nodes, {count_of(unanswered, 'request')} without an answer",
-        file=sys.stderr,
-    )
+    say(f"{count_of(strange, 'answer')} of other rows or nodes, {count_of(unanswered, 'request')} without an answer")
     return drawn
 
 

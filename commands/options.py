@@ -5,6 +5,7 @@ keyword alone are options, the others arguments by place. A parameter whose type
 """
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import is_dataclass
@@ -92,6 +93,11 @@ def how_said(hint: Any, by_place: bool = False) -> dict[str, Any]:
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return how | {"choices": list(hint), "type": hint}
     return how if hint is str else how | {"type": hint}
+
+
+def say(*lines: str) -> None:
+    """Tell a person, beside what the command prints."""
+    print(*lines, sep="\n", end="\n" if lines else "", file=sys.stderr, flush=True)
 
 
 # The database that a command works on: the one it is told, else the site's own.

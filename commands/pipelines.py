@@ -1,11 +1,10 @@
 """`pipelines`: list, check, export and import the DAGs that texts are screened with."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated
 
-from commands.options import Url, opened
+from commands.options import Url, opened, say
 from jobs.agents import unanswerable
 from jobs.intake import usual_pipeline
 from jobs.process import system_clock
@@ -53,7 +52,7 @@ def import_(file: File, *, note: Annotated[str, "what is new in this version"] =
         newest = next((version.number for version in list_versions(db, LOCAL_USER, pipeline.name)), 0)
         kept = keep_version(db, LOCAL_USER.at(system_clock()), pipeline, note, newest)
     done = "nothing differs from this version" if kept.number == newest else "kept"
-    print(f"{kept.pipeline.name}/{kept.number}: {done}", file=sys.stderr)
+    say(f"{kept.pipeline.name}/{kept.number}: {done}")
 
 
 ACTIONS = {

@@ -4,8 +4,8 @@ import asyncio
 import hashlib
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from json import dumps
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from commands.batches import HideInReview, ResultsFile, exit_code, write_rejected
 from commands.file_options import FileReading, mapped_table, mapping_lines, save_mapping
-from commands.options import opened
+from commands.options import opened, say
 from commands.pipelines import chosen_pipeline
 from jobs.agents import Agents, limited_agents
 from jobs.intake import BatchRequest, fill_batch, open_batch, require_overnight, unlabelled_rows
@@ -42,11 +42,9 @@ NOT_SCREENED = (
     "NOT SCREENED: {rows} could not be read as they should, and state a risk. They are in the queue with the reason; "
     "without --database nobody sees them but you: row_rejected in the results."
 )
-MOST_LOOKED_AT = 1_000
 PATIENCE_S = 120.0
 """How long a command waits for a service that answers nobody, before it ends and says what is pending."""
 TELL_EVERY_S, SAID_EVERY_S = 2.0, 4.0
-WAITING = "a worker is at work on this database: waiting for it to screen this batch"
 NOT_REVIEWED = {
     Reach.LIST: "texts that the AI labels unsafe are listed for sign-off, and reviewed by nobody",
     Reach.COUNT: "texts that the AI labels unsafe are only counted, and seen by nobody",
@@ -91,12 +89,11 @@ def screen(
 ) -> int:
     """Screen the file, write and sum up the results; exit code 0 (all settled), 3 (some pending) or 4 (no row)."""
     settings = settings_with(sampler=sampler, seed=seed)
-    with _database(database) as db:
+    with opened(database) if database else _temporary() as db:
         chosen = chosen_pipeline(db, pipeline, settings)
         table = mapped_table(file, file.name, reading)
         save_mapping(table, reading)
-        for line in announcements(table, unsafe):
-            print(line, file=sys.stderr)
+        say(*announcements(table, unsafe))
         settings = settings_now(db, settings)
         if overnight:
             require_overnight(db, settings, chosen, unlabelled_rows(table, settings))
@@ -114,13 +111,13 @@ def screen(
         not_screened = count_not_screened(db, batch_id)
         found = progress(db, batch_id)
     if not_screened:
-        print(in_red(NOT_SCREENED.format(rows=count_of(not_screened, "row"))), file=sys.stderr)
+        say(in_red(NOT_SCREENED.format(rows=count_of(not_screened, "row"))))
     if found.rows_in and not found.accepted:
-        print(in_red(f"NOT ONE of {count_of(found.rows_in, 'row')} was taken in: all are rejected."), file=sys.stderr)
+        say(in_red(f"NOT ONE of {count_of(found.rows_in, 'row')} was taken in: all are rejected."))
     if open_ones:
-        print(COUNT_AS_SEEN.format(cases=open_ones), file=sys.stderr)
+        say(COUNT_AS_SEEN.format(cases=open_ones))
     if settings.simulated:
-        print(SIMULATED_NOTICE, file=sys.stderr)
+        say(SIMULATED_NOTICE)
     summary = {name: getattr(found, name) for name in SUMMED} | {"not_screened": not_screened}
     print(dumps(summary) if json else "\n".join(f"{name}: {value}" for name, value in summary.items()))
     return exit_code(found)
@@ -143,12 +140,17 @@ def announcements(table: Table, reach: Reach) -> Iterator[str]:
 
 
 @contextmanager
-def _database(url: str | None) -> Iterator[Database]:
-    with ExitStack() as stack:
-        if url is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            url = f"sqlite:///{folder}/screening.db"
-        yield stack.enter_context(opened(url))
+def _temporary() -> Iterator[Database]:
+    with tempfile.TemporaryDirectory() as folder, opened(f"sqlite:///{folder}/screening.db") as db:
+        yield db
+
+
+def _intake(table: Table, file: Path) -> dict[str, Any]:
+    known = describe_reading(table)
+    if not file.is_file():
+        return known
+    with file.open("rb") as content:
+        return known | {"sha256": hashlib.file_digest(content, "sha256").hexdigest()}
 
 
 def _screen(
@@ -161,11 +163,15 @@ def _screen(
     resume: bool,
     patience_s: float,
 ) -> str:
-    """The batch of this run, or of the earlier one that it goes on with, and its files."""
-    earlier = _unfinished_batch(db, request.intake)
+    """The batch of this run, or of the newest earlier one of this very file, read in this very way, whose rows are not
+    all settled; and its files.
+    """
+    going, newest = ACTIVE | {BatchState.NEEDS_RETRY}, list_batches(db, LOCAL_USER, limit=1_000)
+    same = (batch for batch in newest if "sha256" in batch.intake and dict(batch.intake) == request.intake)
+    earlier = next((batch.id for batch in same if batch.progress.state in going), None)
     if earlier is not None:
         run = f"batch {earlier}, an earlier run of this file"
-        print(f"going on with {run}" if resume else f"{run}, was not finished: --resume goes on", file=sys.stderr)
+        say(f"going on with {run}" if resume else f"{run}, was not finished: --resume goes on")
 
     def take_in(agents: Agents) -> str:
         goes_on = earlier if resume else None
@@ -181,35 +187,19 @@ def _screen(
     return batch_id
 
 
-def _unfinished_batch(db: Database, intake: Mapping[str, Any]) -> str | None:
-    """The newest batch of this very file, read in this very way, whose rows are not all settled."""
-    going = ACTIVE | {BatchState.NEEDS_RETRY}
-    newest = list_batches(db, LOCAL_USER, limit=MOST_LOOKED_AT)
-    same = (batch for batch in newest if "sha256" in batch.intake and dict(batch.intake) == dict(intake))
-    return next((batch.id for batch in same if batch.progress.state in going), None)
-
-
-def _intake(table: Table, file: Path) -> dict[str, Any]:
-    known = describe_reading(table)
-    if not file.is_file():
-        return known
-    with file.open("rb") as content:
-        return known | {"sha256": hashlib.file_digest(content, "sha256").hexdigest()}
-
-
 def settings_with(**given: Any) -> Settings:
     return Settings(**{name: value for name, value in given.items() if value is not None})
 
 
 def every_few_seconds(words: Callable[..., str]) -> Callable[..., None]:
-    """Prints what these words say of a number of things done, unless that was done a moment ago."""
+    """Says what these words say of a number of things done, unless that was done a moment ago."""
     last = monotonic()
 
     def tell(*done: int) -> None:
         nonlocal last
         if monotonic() - last > SAID_EVERY_S:
             last = monotonic()
-            print(words(*done), file=sys.stderr, flush=True)
+            say(words(*done))
 
     return tell
 
@@ -253,7 +243,7 @@ async def _alone(work: Callable[[], Awaitable[None]], db: Database, batch_id: st
         with nullcontext() if db.kind == "postgresql" else only_worker(db.lock_file):
             await work()
     except AlreadyRunning:
-        print(WAITING, file=sys.stderr)
+        say("a worker is at work on this database: waiting for it to screen this batch")
         await _over(db, batch_id)
 
 

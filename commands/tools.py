@@ -3,7 +3,6 @@ accuracy, FPR, FNR and escalation rate of a file of outcomes, and how another fi
 """
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ValidationError, ValidationInfo, field_validator
 
+from commands.options import say
 from screening.evaluation.metrics import Told, compare_codes, evaluate, outcome_codes, reference_codes
 from screening.evaluation.public_datasets import published_rows
 from screening.labels import Label, Outcome
@@ -49,7 +49,7 @@ def rule(
     verdict, ended, calls = (found.label, found.ended, found.calls) if found else (None, "needs_draws", len(labels))
     print(json.dumps({"verdict": verdict, "ended": ended, "calls": calls}))
     if (least := minimum_budget(chosen)) > chosen.budget:
-        print(f"no label can be identified with {chosen.budget} draws: {least} needed", file=sys.stderr)
+        say(f"no label can be identified with {chosen.budget} draws: {least} needed")
 
 
 def _pair(word: str) -> tuple[str, str]:
@@ -75,7 +75,7 @@ def certify(*, up_to: Annotated[int, "leave out those of larger budgets", "BUDGE
         failed += not holds
         print(f"{'holds' if holds else 'DOES NOT HOLD'}: {_words(certificate, errors)}", flush=True)
     if failed:
-        print(f"{failed} certificates do not hold", file=sys.stderr)
+        say(f"{failed} certificates do not hold")
     return 1 if failed else 0
 
 
