@@ -115,11 +115,13 @@ def _run(program: str, command: Callable[[], int | None]) -> int:
     except (FileRefused, ValueError, OSError) as problem:
         why = str(problem)
     except Exception as error:
+        from storage.batches.batch_state import UnknownBatch
         from storage.database import passing_fault
 
-        if (fault := passing_fault(error)) is None:
+        fault = passing_fault(error)
+        if fault is None and not isinstance(error, UnknownBatch):
             raise
-        why = f"nothing more was done: the database is {fault.value}"
+        why = f"nothing more was done: the database is {fault.value}" if fault else f"there is no batch {error}"
     print(f"{program}: {why}", file=sys.stderr)
     return code
 

@@ -2,10 +2,10 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal, TextIO
 
@@ -18,7 +18,7 @@ from screening.pipeline.errors import ERROR_KINDS
 from screening.review.actors import LOCAL_USER, Acting
 from screening.settings import Settings
 from screening.words import count_of
-from storage.batches import batch_state, batches
+from storage.batches import batches
 from storage.batches.batches import Progress, find_batch
 from storage.batches.counts import PENDING
 from storage.batches.results import Result, export_rejected, export_results
@@ -31,17 +31,8 @@ Json = Annotated[bool, "print JSON, one object a batch"]
 HideInReview = Annotated[bool, "leave out what the AI made of cases in review"]
 
 
-@contextmanager
-def _site(url: str | None) -> Iterator[Database]:
-    with opened(url) as db:
-        try:
-            yield db
-        except batch_state.UnknownBatch as unknown:
-            raise ValueError(f"there is no batch {unknown}") from None
-
-
 def list_newest(*, limit: int = 20, json: Json = False, database: Url = None) -> None:
-    with _site(database) as db:
+    with opened(database) as db:
         for batch in batches.list_batches(db, LOCAL_USER, limit, now=system_clock()):
             _print(json, batch.id, batch.name, batch.progress)
 
@@ -50,7 +41,7 @@ def _does(control: Callable[[Database, Acting, str], int | None] | None) -> Call
     """The command that does this to a batch, and prints how far it is."""
 
     def command(batch: Batch, *, json: Json = False, database: Url = None) -> None:
-        with _site(database) as db:
+        with opened(database) as db:
             if control:
                 control(db, LOCAL_USER.at(system_clock()), batch)
             _print(json, batch, None, batches.progress(db, batch, system_clock()))
@@ -76,24 +67,22 @@ def _print(as_json: bool, batch_id: str, name: str | None, found: Progress) -> N
     if as_json:
         named = {"batch": batch_id} | ({"name": name} if name else {})
         print(json.dumps(named | asdict(found) | {"seconds_left": found.seconds_left}, default=datetime.isoformat))
-    else:
-        print("  ".join(part for part in (batch_id, name, *_description(found)) if part))
-
-
-def _description(found: Progress) -> list[str]:
-    decided = found.accepted - found.pending
+        return
+    left, decided = found.seconds_left, found.accepted - found.pending
     parts = [
+        batch_id,
+        name,
         f"{found.state}" + (f" ({found.why})" if found.why else ""),
         f"{decided:,} of {found.accepted:,} done: {found.safe:,} safe, {found.unsafe:,} unsafe, "
         f"{found.human_review:,} escalated",
-        f"{found.failed:,} failed" if found.failed else "",
-        f"{count_of(found.rejected, 'row')} rejected" if found.rejected else "",
+        found.failed and f"{found.failed:,} failed",
+        found.rejected and f"{count_of(found.rejected, 'row')} rejected",
         count_of(found.calls, "call"),
         money(found.cost_usd),
-        f"{found.rate:.1f} a second" if found.rate and found.pending else "",
+        found.pending and found.rate and f"{found.rate:.1f} a second",
+        found.pending and left and f"{duration(left)} left",
     ]
-    left = found.seconds_left
-    return [*parts, f"{duration(left)} left" if left and found.pending else ""]
+    print("  ".join(str(part) for part in parts if part))
 
 
 def results(
@@ -105,10 +94,10 @@ def results(
     database: Url = None,
 ) -> int:
     """Write what became of each row, and beside it what was rejected; the exit code is that of `screen`."""
-    with _site(database) as db:
+    with opened(database) as db:
         stands = batches.progress(db, batch, system_clock())
         _print(json, batch, None, stands)
-        ResultsFile(db=db, out=out, hide=hide_in_review or None).write_all(batch)
+        ResultsFile(db=db, out=out, hide=hide_in_review or None).write(batch)
         write_rejected(db, batch, out)
     return exit_code(stands)
 
@@ -133,7 +122,7 @@ def export(
         raise ValueError("--as-of and --without-text are for --what corrected only")
     by, key, hide = LOCAL_USER.at(system_clock()), Settings().pseudonym_secret, hide_in_review or None
     parts: Iterator[str] | Iterator[bytes] | Iterator[str | bytes]
-    with _site(database) as db:
+    with opened(database) as db:
         find_batch(db, LOCAL_USER, batch)
         if what == "results":
             parts = export(RESULTS, export_results(db, by, batch, hide=hide), format)
@@ -179,29 +168,21 @@ class ResultsFile:
     out: Path
     hide: bool | None
     _last: int = 0
-    _begun: bool = field(default=False)
+    _begun: bool = False
 
-    def write_settled(self, batch_id: str) -> None:
-        """Write the rows settled since the last time, up to the first that is not."""
-        self._write(batch_id, settled_only=True)
-
-    def write_all(self, batch_id: str) -> None:
-        self._write(batch_id, settled_only=False)
-
-    def _write(self, batch_id: str, *, settled_only: bool) -> None:
+    def write(self, batch_id: str, *, settled_only: bool = False) -> None:
+        """Write what was not written yet: all, or up to the first row that is not settled."""
         by, last = LOCAL_USER.at(system_clock()), self._last
         found = export_results(self.db, by, batch_id, after=last, again=self._begun, hide=self.hide)
         with private_file(self.out, more=self._begun) as file:
             self._begun = True
-            file.writelines(jsonl_lines(self._rows(found, settled_only=settled_only)))
+            settled = takewhile(lambda result: not settled_only or result.outcome != PENDING, found)
+            file.writelines(jsonl_lines(map(self._row, settled)))
 
-    def _rows(self, found: Iterable[Result], *, settled_only: bool) -> Iterator[dict[str, Any]]:
-        for result in found:
-            if settled_only and result.outcome == PENDING:
-                return
-            named = {"id": result.external_id, "reason": result.reason or result.error, "final_label": result.accepted}
-            yield {name: named[name] if name in named else getattr(result, name) for name in RESULT_FIELDS}
-            self._last = result.row
+    def _row(self, result: Result) -> dict[str, Any]:
+        self._last = result.row
+        named = {"id": result.external_id, "reason": result.reason or result.error, "final_label": result.accepted}
+        return {name: named[name] if name in named else getattr(result, name) for name in RESULT_FIELDS}
 
 
 def private_file(path: Path, *, more: bool = False) -> TextIO:

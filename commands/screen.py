@@ -181,8 +181,9 @@ def _screen(
         return batch_id
 
     tell = every_few_seconds(lambda row: f"Checking the texts: {row:,} of {table.profile.rows:,}")
-    batch_id = asyncio.run(screen_batch(db, settings, take_in, tell=results.write_settled, patience_s=patience_s))
-    results.write_all(batch_id)
+    settled = partial(results.write, settled_only=True)
+    batch_id = asyncio.run(screen_batch(db, settings, take_in, tell=settled, patience_s=patience_s))
+    results.write(batch_id)
     write_rejected(db, batch_id, results.out)
     return batch_id
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from screening.datasets.rows import ColumnsUnclear, Fields, FileRefused, FileRow, normalised_name, parts_of
+from screening.datasets.rows import ColumnsUnclear, Fields, FileRefused, FileRow, Nested, normalised_name, parts_of
 from screening.labels import Label
 from screening.text.conversation import CONTEXT_TOKENS, Judged, Question, Role
 from screening.text.unique_keys import RepeatedKey, unique_keys
@@ -196,12 +196,11 @@ class ColumnMapping:
         """The id exactly as it stands in the file, or the row number without an id column; None when missing."""
         return str(row.row) if self.id is None else row.single(self.id)
 
-    def nested_in(self, row: FileRow) -> str | None:
+    def nested_in(self, fields: Fields) -> str | None:
         """The column of text or reply that holds a list or an object that is not joined; None: neither does."""
-        for name in (*self.text_columns(), self.reply):
-            if name in row.nested and not (self.lists and parts_of((row.fields or {})[name] or "") is not None):
-                return name
-        return None
+        names = (name for name in (*self.text_columns(), self.reply) if name is not None)
+        nested = ((name, cell) for name in names if isinstance(cell := fields.get(name), Nested))
+        return next((name for name, cell in nested if not self.lists or parts_of(cell) is None), None)
 
 
 def propose_mapping(columns: Iterable[str]) -> ColumnMapping | None:

@@ -24,6 +24,8 @@ from screening.datasets.rows import (
     Fields,
     FileRefused,
     FileRow,
+    Formula,
+    Nested,
     Reason,
     Rows,
     agreed_value,
@@ -108,10 +110,10 @@ class FileProfile:
             self.first_wrong = self.first_wrong or row
         if fields is None:
             return
-        self.nested += mapping.nested_in(row) is not None
-        self.formulas += not row.formulas.isdisjoint(mapping.text_columns())
-        if mapping.conversation is None:
-            self.listed += any(_is_list(fields.get(name)) for name in mapping.text_columns())
+        self.nested += mapping.nested_in(fields) is not None
+        texts = [fields.get(name) for name in mapping.text_columns()]
+        self.formulas += any(isinstance(text, Formula) for text in texts)
+        self.listed += mapping.conversation is None and any(map(_is_list, texts))
         self.conversations += bool(row.turns)
         self.turns += row.turns
         if row.problem in (Reason.NOT_A_CONVERSATION, Reason.TURN_WITHOUT_ROLE):
@@ -233,15 +235,15 @@ class UnreadColumns:
             if one is not None and one.fields is not None:
                 for name in self._sentences:
                     if cell := one.fields.get(name):
-                        self._look(name, cell, nested=name in one.nested)
+                        self._look(name, cell)
             yield one
 
-    def _look(self, name: str, cell: str, *, nested: bool) -> None:
+    def _look(self, name: str, cell: str) -> None:
         self._filled[name] += 1
         if (values := self._values.get(name)) is not None and len(values) <= FEW_VALUES:
             values.add((label_of(cell) or "").strip().casefold())
         seen = self._sentences[name]
-        if not nested and len(seen) < SENTENCES_COUNTED and is_sentence(cell):
+        if not isinstance(cell, Nested) and len(seen) < SENTENCES_COUNTED and is_sentence(cell):
             seen[hash(cell)] += 1
         if name not in self._stated and len(cell.split(maxsplit=2)) > 2 and risk_flags(cell[:LOOKED_AT]):
             self._stated.add(name)

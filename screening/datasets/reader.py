@@ -370,7 +370,7 @@ def _problem(row: FileRow, text: str | None, identity: str | None, found: FilePr
     """The first reason for which it is no case, with a sentence."""
     if row.problem is not None or row.fields is None:
         return row.problem or Reason.NOT_AN_OBJECT, row.detail
-    if (nested := found.mapping.nested_in(row)) is not None:
+    if (nested := found.mapping.nested_in(row.fields)) is not None:
         said = f"a list or an object stands in the column {nested}, where a text was expected"
         return Reason.NOT_A_TEXT, said
     for name in found.mapping.text_columns():

@@ -141,6 +141,18 @@ def is_cut(text: str) -> bool:
     return _LOST.search(_FORMAT.sub("", text)) is not None
 
 
+class Nested(str):
+    """The JSON of a list or an object, in a cell where one value was expected."""
+
+    __slots__ = ()
+
+
+class Formula(str):
+    """A formula as it is written, in a cell without a value beside it."""
+
+    __slots__ = ()
+
+
 Fields = dict[str, str | None]
 """Cells by column name; None is a value the file says is missing (JSON null)."""
 
@@ -155,7 +167,7 @@ def cell_of(value: object) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False, default=_plain_text)
+        return Nested(json.dumps(value, ensure_ascii=False, default=_plain_text))
     return None if value != value else _plain_text(value)  # a bare NaN is a missing value
 
 
@@ -215,8 +227,6 @@ class FileRow:
     ``cells`` are those of a row that does not fit, as they stand; their columns are in doubt, the first one's is not.
     Of a conversation that cannot be read they are the words that can, and ``fields`` the other columns. A conversation
     stands in ``talk`` in the place of the text; so many ``turns`` were read for the first of its cases.
-    In the columns of ``nested`` stands the JSON of a list or an object where one value was expected, in those of
-    ``formulas`` a formula as it is written, without a value beside it.
     """
 
     row: int
@@ -227,14 +237,11 @@ class FileRow:
     cells: tuple[str, ...] = ()
     talk: Conversation | None = None
     turns: int = 0
-    nested: frozenset[str] = frozenset()
-    formulas: frozenset[str] = frozenset()
 
     @classmethod
     def of_values(cls, row: int, line: int, values: Mapping[str, object]) -> "FileRow":
         """The row that these values make."""
-        nested = frozenset(name for name, value in values.items() if isinstance(value, list | dict))
-        return cls(row, line, {name: cell_of(value) for name, value in values.items()}, nested=nested)
+        return cls(row, line, {name: cell_of(value) for name, value in values.items()})
 
     @classmethod
     def of_cells(cls, row: int, line: int, columns: Sequence[str], cells: Sequence[str]) -> "FileRow":
@@ -249,16 +256,17 @@ class FileRow:
 
     def single(self, name: str | None) -> str | None:
         """The one value in a column; None where there is none, or a list or an object."""
-        return None if name is None or name in self.nested or self.fields is None else self.fields.get(name)
+        cell = None if name is None or self.fields is None else self.fields.get(name)
+        return None if isinstance(cell, Nested) else cell
 
     def content(self, name: str) -> object:
         """What stands in a column: a list or an object as such."""
         cell = (self.fields or {}).get(name)
-        return json.loads(cell) if cell is not None and name in self.nested else cell
+        return json.loads(cell) if isinstance(cell, Nested) else cell
 
     def with_fields(self, changed: Fields) -> "FileRow":
         """The same with other single values in these columns."""
-        return replace(self, fields=(self.fields or {}) | changed, nested=self.nested - changed.keys())
+        return replace(self, fields=(self.fields or {}) | changed)
 
     def characters(self) -> int:
         """Of all that it holds."""

@@ -10,7 +10,7 @@ from array import array
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
@@ -22,6 +22,7 @@ from screening.datasets.rows import (
     FileLayout,
     FileRefused,
     FileRow,
+    Formula,
     Rows,
     Source,
     damage_refused,
@@ -71,7 +72,7 @@ def find_workbook(source: Source, wanted: str | None = None) -> FileLayout | Non
         if wanted is not None and wanted not in names:
             raise FileRefused(f"The workbook has no sheet {wanted!r}.")
         name = wanted or names[0]
-        for line, cells, _ in book.rows(name):
+        for line, cells in book.rows(name):
             if cells:
                 header = [cells.get(place, "") for place in range(max(cells) + 1)]
                 require_few_columns(header)
@@ -87,7 +88,7 @@ def _read(source: Source, sheet: str, columns: tuple[str, ...], header_line: int
     """Every row below the header; the line is the row number Excel shows."""
     row, width = 0, len(columns)
     with _opened(source) as book:
-        for line, found, written in book.rows(sheet):
+        for line, found in book.rows(sheet):
             if line == header_line:
                 continue
             if not found:
@@ -95,8 +96,7 @@ def _read(source: Source, sheet: str, columns: tuple[str, ...], header_line: int
                 continue
             row += 1
             beyond = [found[place] for place in sorted(found) if place >= width]
-            made = FileRow.of_cells(row, line, columns, [*(found.get(place, "") for place in range(width)), *beyond])
-            yield replace(made, formulas=frozenset(columns[place] for place in written if place < width))
+            yield FileRow.of_cells(row, line, columns, [*(found.get(place, "") for place in range(width)), *beyond])
 
 
 @contextmanager
@@ -149,16 +149,14 @@ class _Book:
         if self._shared is not None:
             self._shared.close()
 
-    def rows(self, name: str) -> Iterator[tuple[int, dict[int, str], set[int]]]:
-        """The rows of a sheet by the number that Excel shows, with the cells that are not empty by their place, and the
-        places of formulas that stand as they are written.
-        """
+    def rows(self, name: str) -> Iterator[tuple[int, dict[int, str]]]:
+        """The rows of a sheet by the number that Excel shows, with the cells that are not empty by their place."""
         from openpyxl.formula.translate import Translator
 
         masters: dict[str, tuple[str, str]] = {}
         with self._archive.open(self.sheets[name]) as part:
             for line, cells in _elements(part):
-                texts, written = dict[int, str](), set[int]()
+                texts: dict[int, str] = {}
                 for place, cell in cells:
                     text, formula = self._value(cell), cell.joined("f")
                     if formula and cell.shared is not None:
@@ -170,11 +168,10 @@ class _Book:
                         if not formula and cell.shared in masters:
                             master, origin = masters[cell.shared]
                             formula = Translator(master, origin=origin).translate_formula(cell.reference)[1:]
-                        text = f"={unescape(formula)}"
-                        written.add(place)
+                        text = Formula(f"={unescape(formula)}")
                     if text:
                         texts[place] = text
-                yield line, texts, written
+                yield line, texts
 
     def _value(self, cell: "_Cell") -> str:
         if cell.kind == "inlineStr":
