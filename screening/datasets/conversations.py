@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import count, pairwise
-from typing import Any, Final
+from typing import Any
 
 from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
 from screening.datasets.rows import (
+    PATTERNS,
+    WORDS,
     Conversation,
     Fields,
     FileRefused,
@@ -27,28 +29,14 @@ from screening.datasets.text_files import detect_encoding, open_text
 from screening.text.conversation import MOST_TURNS, SENT, Judged, Question, Role, Turn, receive_conversation
 from screening.text.flags import Flag
 
-ROLE_WORDS: Final[Mapping[str, Role]] = {
-    **dict.fromkeys(("user", "human", "prompter", "client", "patient", "seeker", "person"), Role.USER),
-    **dict.fromkeys(("assistant", "bot", "chatbot", "ai", "model", "gpt", "agent", "chatgpt"), Role.ASSISTANT),
-    **dict.fromkeys(("system", "developer"), Role.SYSTEM),
-    **dict.fromkeys(("tool", "function", "ipython"), Role.TOOL),
-}  # fmt: skip
-"""Who speaks, as files write it, in lower case."""
-
-_ROLES, _CONTENTS = ("role", "from", "speaker", "author", "sender"), ("content", "value", "text", "message", "parts")
-_TIMES, _IDS = ("timestamp", "created_at", "create_time", "time", "at"), ("id", "message_id", "turn_id", "uuid")
-_OF_TOOLS = frozenset({"tool_use", "tool_call", "thinking", "redacted_thinking", "reasoning", "function_call"})
+_KEYS: Mapping[str, list[str]] = WORDS["messages"]
+_SPEAKERS = {word: Role(role) for role, words in WORDS["speakers"].items() for word in words}
 _LONGEST_NOTE = 60
 _TIME = re.compile(r"[\[(]((?=[^\])\n]*\d)[^\])\n{\x22]{1,40})[\])]")
 _BARE_TIME = re.compile(
     r"((?:\d{1,4}[./-]\d{1,2}[./-]\d{1,4},?\s+)?\d{1,2}[:.]\d{2}(?:[:.]\d{2})?(?:\s?[AaPp]\.?[Mm]\.?)?)(?:\s+-\s+|\s+(?=\S))"
 )
 _UNSEEN = " \t\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u202f\u2060\u2066\u2067\u2068\u2069\ufeff"
-_NO_NAMES = re.compile(
-    r"note|ps|p\.s\.?|edit|update|tl;dr|tldr|re|subject|to|from|cc|date|sent|https?|example|question|answer|reasons?"
-    r"|warning|tw|summary|me|to-?day|tomorrow|yesterday|tonight|monday|step|plan|pros|cons|link|source"
-)
-"""What people write before a colon that is nobody's name, in lower case."""
 _LONGEST_NAME = 60
 
 
@@ -67,7 +55,7 @@ def role_of(word: str, speakers: Mapping[str, Role | None]) -> Role | None:
     (<Role.USER: 'user'>, <Role.USER: 'user'>, None)
     """
     name = word.strip(f"{_UNSEEN}\n").casefold()
-    return speakers[name] if name in speakers else ROLE_WORDS.get(name)
+    return speakers[name] if name in speakers else _SPEAKERS.get(name)
 
 
 def turns_of_messages(cell: str, speakers: Mapping[str, Role | None]) -> tuple[Turn, ...]:
@@ -136,7 +124,7 @@ def _begins_a_turn(name: str, at: str | None, *, timed: bool) -> bool:
     if at is not None or timed:
         return at is not None
     words = name.split()
-    return len(words) <= 3 and all(word[0].isupper() for word in words) and not _NO_NAMES.fullmatch(name.casefold())
+    return len(words) <= 3 and all(word[0].isupper() for word in words) and not PATTERNS["no_name"].fullmatch(name)
 
 
 def _line_parts(line: str) -> tuple[str | None, str, str]:
@@ -194,21 +182,21 @@ def note(value: object) -> str | None:
 
 
 def _turn(where: str, message: Mapping[str, Any], speakers: Mapping[str, Role | None]) -> Turn:
-    word = _first(message, _ROLES)
+    word = _first(message, "role")
     if isinstance(word, dict):
         word = word.get("role") or word.get("name")
     role = role_of(word, speakers) if isinstance(word, str) else None
     if role is None:
         said = "has a role that nobody explained" if isinstance(word, str) and word.strip() else "has no role"
         raise TurnsRefused(Reason.TURN_WITHOUT_ROLE, f"{where} {said}")
-    content = _first(message, _CONTENTS)
+    content = _first(message, "content")
     read = content_of(content)
     if read is None:
         raise TurnsRefused(Reason.NOT_A_TEXT, f"{where} holds no text and no list of parts")
     if role is Role.USER and _from_tools(content):
         role = Role.TOOL
     text, lost = read
-    return turn_of(role, text, lost=lost, at=note(_first(message, _TIMES)), own=note(_first(message, _IDS)))
+    return turn_of(role, text, lost=lost, at=note(_first(message, "time")), own=note(_first(message, "id")))
 
 
 def _part(one: object) -> Iterator[tuple[str, bool]]:
@@ -225,7 +213,7 @@ def _part(one: object) -> Iterator[tuple[str, bool]]:
     if kind == "tool_result":
         read = content_of(part.get("content"))
         yield read if read is not None else ("[tool_result]", True)
-    elif kind not in _OF_TOOLS:
+    elif kind not in _KEYS["of_tools"]:
         yield f"[{note(kind)}]", True
 
 
@@ -235,11 +223,10 @@ def _from_tools(content: object) -> bool:
     return bool(kinds) and all(kind == "tool_result" for kind in kinds)
 
 
-def _first(turn: Mapping[str, Any], names: tuple[str, ...]) -> object:
-    return next((turn[name] for name in names if turn.get(name) is not None), None)
+def _first(message: Mapping[str, Any], part: str) -> object:
+    return next((message[name] for name in _KEYS[part] if message.get(name) is not None), None)
 
 
-_LISTS = ("messages", "conversation", "conversations", "turns")
 SUFFIXES = ("txt", "json", "jsonl")
 """Of files that hold one conversation."""
 
@@ -266,7 +253,13 @@ def detect_shape(words: str) -> tuple[Shape, str]:
         found.append(one)
         while at < len(bare) and bare[at].isspace():
             at += 1
-    named = [one[name] for one in found if isinstance(one, dict) for name in _LISTS if isinstance(one.get(name), list)]
+    named = [
+        one[name]
+        for one in found
+        if isinstance(one, dict)
+        for name in _KEYS["lists"]
+        if isinstance(one.get(name), list)
+    ]
     if named and len(found) > 1:
         said = f"these are {len(found):,} conversations, and one is read here; upload the file as a batch"
         raise TurnsRefused(Reason.NOT_A_CONVERSATION, said)

@@ -10,46 +10,25 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from screening.datasets.rows import ColumnsUnclear, Fields, FileRefused, FileRow, Nested, normalised_name, parts_of
+from screening.datasets.rows import (
+    PATTERNS,
+    WORDS,
+    ColumnsUnclear,
+    Fields,
+    FileRefused,
+    FileRow,
+    Nested,
+    normalised_name,
+    parts_of,
+)
 from screening.labels import Label
 from screening.text.conversation import CONTEXT_TOKENS, Judged, Question, Role
 from screening.text.unique_keys import RepeatedKey, unique_keys
 from screening.words import count_of
 
-_NAMES: dict[str, tuple[str, ...]] = {
-    "id": (
-        "id", "case id", "prompt id", "post id", "tweet id", "message id", "response id", "conversation id", "conv id",
-        "user id", "user", "", "unnamed: 0",
-    ),
-    "text": (
-        "text", "post", "reddit post", "content", "selftext", "body", "message", "user message", "prompt", "query",
-        "inputs", "comment", "description", "tweet", "full text", "post body", "post text", "note text",
-        "question text", "message text", "comment text", "messages", "conversation", "conversations", "turns",
-        "transcript", "dialogue", "dialog", "cleaned text",
-    ),
-    "title": ("title", "post title"),
-    "reply": ("response", "answer", "completion", "output", "assistant", "reply"),
-    "label": (
-        "final label", "label", "labels", "class", "severity", "risk", "suicide risk", "gold label", "response label",
-        "prompt label",
-    ),
-    "group": ("group", "split", "subreddit", "language", "category"),
-    "where": ("where to act",),
-}  # fmt: skip
-"""Names in published files, the preferred one first; ``noteText`` and ``note_text`` are as ``note text``.
-``cleaned_text`` comes last: it is not what was written. ``final_label`` is that of this program's corrected data sets.
-"""
-
-OF_A_PERSON: tuple[str, ...] = ("conversation id", "conv id", "user id", "user")
+_NAMES: Mapping[str, list[str]] = WORDS["columns"]
+OF_A_PERSON = frozenset(WORDS["people"]["shared"])
 """Names of ids that several rows may share: an id where they are unique, else the group."""
-
-PEOPLE = frozenset(
-    {
-        *OF_A_PERSON, "author", "author id", "client", "client id", "member", "member id", "mrn", "participant",
-        "participant id", "patient", "patient id", "person", "person id", "username", "user name",
-    }
-)  # fmt: skip
-"""Names of columns whose values each stand for one person; ``subject`` is none of them: it may be a topic."""
 
 TRANSCRIPT = "transcript"
 """The name of a column that holds conversations where there is no other, and of a file that is one."""
@@ -57,18 +36,7 @@ TRANSCRIPT = "transcript"
 DERIVED = ("cleaned text",)
 """Names of columns that are made from the text."""
 _SCREENED = ("text", "reply")
-_RATING = re.compile(
-    r"\b(?:(?:un)?safe|suicid|risk|harm|self harm|label|severity|ideation|rating|flagged|ground truth|gold)"
-    r"|\b(?:rater|annotator|coder|judge|reviewer|expert) ?\d"
-)
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
-
-_OF_A_TURN: dict[str, tuple[str, ...]] = {
-    "role": ("role", "speaker", "author", "from", "sender"),
-    "order": ("turn", "turn_index", "turn_number", "turn_id", "order", "position", "sequence", "index"),
-    "time": ("time", "timestamp", "created_at", "sent_at", "date"),
-    "turn_id": ("message_id", "turn_id"),
-}
 
 HOW_TO_SAY = "On the page: Confirm columns, More columns. Command line: --{option}-column {name}. API: `mapping`."
 """Where what is asked of columns is said."""
@@ -218,12 +186,12 @@ def propose_mapping(columns: Iterable[str]) -> ColumnMapping | None:
     if found["text"] is None:
         return None
     if found["group"] is None:
-        people = (by_name[name] for name in OF_A_PERSON if name in by_name)
+        people = (by_name[name] for name in WORDS["people"]["shared"] if name in by_name)
         found["group"] = next((column for column in people if column != found["id"]), None)
     return ColumnMapping(**found)
 
 
-def _first_known(names: Mapping[str, tuple[str, ...]], columns: Mapping[str, str]) -> dict[str, str | None]:
+def _first_known(names: Mapping[str, list[str]], columns: Mapping[str, str]) -> dict[str, str | None]:
     return {role: next((columns[name] for name in known if name in columns), None) for role, known in names.items()}
 
 
@@ -234,7 +202,7 @@ def propose_turns(columns: Iterable[str]) -> dict[str, str | None]:
     {'role': 'Role', 'order': 'turn', 'time': None, 'turn_id': None}
     """
     by_name = {normalised_name(column): column for column in reversed(tuple(columns))}
-    found = _first_known(_OF_A_TURN, by_name)
+    found = _first_known(WORDS["turns"], by_name)
     return found | ({"turn_id": None} if found["turn_id"] == found["order"] else {})
 
 
@@ -263,7 +231,7 @@ def names_people(column: str) -> bool:
     >>> names_people("Patient ID"), names_people("subreddit"), names_people("group")
     (True, False, False)
     """
-    return known_as(column) in PEOPLE
+    return known_as(column) in OF_A_PERSON.union(WORDS["people"]["others"])
 
 
 def names_a_rating(column: str) -> bool:
@@ -272,7 +240,7 @@ def names_a_rating(column: str) -> bool:
     >>> names_a_rating("is_safe"), names_a_rating("rater1"), names_a_rating("annotator")
     (True, True, False)
     """
-    return _RATING.search(known_as(column)) is not None
+    return PATTERNS["rating"].search(known_as(column)) is not None
 
 
 def is_known(column: str) -> bool:

@@ -1,7 +1,6 @@
 """A file as a table: described once, then read row by row, each row accepted or rejected with a reason."""
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,6 +14,7 @@ from screening.datasets.mapping import TRANSCRIPT, ColumnMapping, chosen_mapping
 from screening.datasets.profile import EXCEL_CELL, FileProfile, UnreadColumns, survey
 from screening.datasets.rows import (
     CELL_LIMIT,
+    PATTERNS,
     WRONG_CELLS,
     ColumnsUnclear,
     Encoding,
@@ -159,13 +159,6 @@ def _joined(rows: Rows, layout: FileLayout, mapping: ColumnMapping) -> Rows:
     return limited(join_turns(rows, mapping), most_characters(layout.source), longest=None)
 
 
-_UNIT = re.compile(
-    r"\([^()]{1,20}\)|free text|text|string|str|varchar|object|int(?:eger|64)?|float(?:64)?|number"
-    r"|bool(?:ean)?|date(?:time)?",
-    re.IGNORECASE,
-)
-
-
 def _without_descriptions(records: Rows) -> Rows:
     """The records, of which the first ones are no rows where they say what the columns are, as survey tools write."""
     first = list(islice(records, 2))
@@ -189,7 +182,7 @@ def _are_kinds_of_answer(cells: list[str]) -> bool:
 def _are_units(cells: list[str]) -> bool:
     """Whether it says of each column what it is measured in: ``(text)``, ``(0/1)``, ``string``."""
     said = [cell for cell in cells if cell]
-    return len(said) > 1 and all(_UNIT.fullmatch(cell) for cell in said)
+    return len(said) > 1 and all(PATTERNS["unit"].fullmatch(cell) for cell in said)
 
 
 def _description(row: FileRow) -> FileRow:

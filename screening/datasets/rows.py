@@ -6,13 +6,14 @@ import ast
 import io
 import json
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from screening.labels import Label
 from screening.settings import FILE_LIMITS
@@ -107,19 +108,9 @@ def damage_refused(kind: FileFormat) -> Iterator[None]:
         raise FileRefused(f"This {kind} is damaged or cut off.") from None
 
 
-_REMOVED = re.compile(
-    r"[\[(<]\s*(?:(?:message|comment|post|content|text|tweet|turn)\s+)?"
-    r"(?:deleted|removed|redacted|unavailable|withheld)(?:\s+by\s+(?:the\s+)?(?:user|author|poster|sender|reddit|twitter|moderators?|mods?|admins?|administrators?))?\s*[\])>]"
-    r"|redacted|(?:this message was deleted|you deleted this message)\.?"
-    r"|[\[(<]?(?:image|photo|picture|video|audio|voice message|sticker|gif|document|media|file|contact card)"
-    r" (?:omitted|not included)[\])>]?",
-    re.IGNORECASE,
-)
-_LOST = re.compile(
-    r"<attached: [^<>\n]+>|<media omitted>|\(file attached\)|(?:^|\n)(?:image|video|audio|sticker|gif) omitted\s*$"
-    r"|[\[(](?:message |text )?(?:truncated|clipped|cut off|continued)[\])]\s*$",
-    re.IGNORECASE,
-)
+WORDS: Final[Mapping[str, Any]] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+"""What files call things."""
+PATTERNS = {name: re.compile("|".join(several), re.IGNORECASE) for name, several in WORDS["patterns"].items()}
 _FORMAT = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -129,7 +120,7 @@ def is_placeholder(text: str) -> bool:
     >>> [is_placeholder(one) for one in ("[deleted]", "[ Removed by Reddit ]", "\u200eimage omitted", "removed it")]
     [True, True, True, False]
     """
-    return _REMOVED.fullmatch(_FORMAT.sub("", text).strip()) is not None
+    return PATTERNS["removed"].fullmatch(_FORMAT.sub("", text).strip()) is not None
 
 
 def is_cut(text: str) -> bool:
@@ -138,7 +129,7 @@ def is_cut(text: str) -> bool:
     >>> is_cut("see you <attached: 1.jpg>"), is_cut("and then I [truncated]"), is_cut("see you")
     (True, True, False)
     """
-    return _LOST.search(_FORMAT.sub("", text)) is not None
+    return PATTERNS["lost"].search(_FORMAT.sub("", text)) is not None
 
 
 class Nested(str):
@@ -417,11 +408,7 @@ def parts_of(cell: str) -> tuple[str, ...] | None:
     return tuple(found) if found is not None and all(isinstance(one, str) for one in found) else None
 
 
-_KNOWN: dict[str, Label] = {
-    **dict.fromkeys(("safe", "non-suicide", "non-suicidal", "not suicidal"), Label.SAFE),
-    **dict.fromkeys(("self.depression", "self.anxiety", "self.bipolar", "self.offmychest"), Label.SAFE),
-    **dict.fromkeys(("unsafe", "suicide", "suicidal", "self.suicidewatch"), Label.UNSAFE),
-}
+_LABELS = {word: Label(label) for label, words in WORDS["labels"].items() for word in words}
 
 
 def map_label(value: str | None, label_values: Mapping[str, Label | None] | None = None) -> Label | None:
@@ -438,7 +425,7 @@ def map_label(value: str | None, label_values: Mapping[str, Label | None] | None
         return None
     if label_values is not None and value in label_values:
         return label_values[value]
-    return _KNOWN.get(value.strip().casefold().replace("_", "-"))
+    return _LABELS.get(value.strip().casefold().replace("_", "-"))
 
 
 def label_of(cell: str | None) -> str | None:
