@@ -20,30 +20,26 @@ export function watchConnection(changed) {
   };
   const ask = async () => {
     try {
-      const answer = await fetch(new URL("_stcore/health", document.baseURI), {
-        cache: "no-store",
-        signal: AbortSignal.timeout(ANSWER_MS),
-      });
+      const options = { cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS) };
+      const answer = await fetch(new URL("_stcore/health", document.baseURI), options);
       silent = !answer.ok;
     } catch {
       silent = true;
     }
     tell();
   };
-  const observer = new MutationObserver(tell);
+  const observer = new MutationObserver(tell), dialogs = new MutationObserver(closeDialog), gone = new AbortController();
   if (app) observer.observe(app, { attributes: true, attributeFilter: ["data-test-connection-state"] });
-  const dialogs = new MutationObserver(closeDialog);
   dialogs.observe(document.body, { childList: true });
   const timer = setInterval(() => document.visibilityState === "visible" && ask(), ASK_MS);
-  window.addEventListener("offline", tell);
-  window.addEventListener("online", ask);
+  window.addEventListener("offline", tell, { signal: gone.signal });
+  window.addEventListener("online", ask, { signal: gone.signal });
   tell();
   return () => {
     observer.disconnect();
     dialogs.disconnect();
     clearInterval(timer);
-    window.removeEventListener("offline", tell);
-    window.removeEventListener("online", ask);
+    gone.abort();
   };
 }
 

@@ -70,17 +70,16 @@ class Desk {
       setInterval(() => document.visibilityState === "visible" && this.look(), LOOK_MS),
       setInterval(() => this.alive(), ALIVE_MS),
     ];
-    this.listeners = [
-      [document, "keydown", (event) => this.key(event)],
-      [document, "visibilitychange", () => document.visibilityState === "visible" && this.look()],
-      [document, "second-look-waits", ({ detail }) => this.waits(detail)],
-      [document, "second-look-act", ({ detail: { kind, ...body } }) => this.outbox.post(kind, body)],
-      [document, "second-look-filter", () => this.stage && this.paint()],
-      [window, "popstate", () => this.seek()],
-      [window, "focus", () => this.look()],
-      [this.layout.root, "pointerdown", () => (this.active = true)],
-    ];
-    for (const [target, kind, heard] of this.listeners) target.addEventListener(kind, heard);
+    this.gone = new AbortController();
+    const hear = (target, kind, heard) => target.addEventListener(kind, heard, { signal: this.gone.signal });
+    hear(document, "keydown", (event) => this.key(event));
+    hear(document, "visibilitychange", () => document.visibilityState === "visible" && this.look());
+    hear(document, "second-look-waits", ({ detail }) => this.waits(detail));
+    hear(document, "second-look-act", ({ detail: { kind, ...body } }) => this.outbox.post(kind, body));
+    hear(document, "second-look-filter", () => this.stage && this.paint());
+    hear(window, "popstate", () => this.seek());
+    hear(window, "focus", () => this.look());
+    hear(this.layout.root, "pointerdown", () => (this.active = true));
     this.sizes = new ResizeObserver(() => this.place()); // what stands fixed at the foot must cover nothing of the form
     for (const sized of [document.documentElement, this.layout.bar, this.form.needed]) this.sizes.observe(sized);
     forgetOld();
@@ -97,13 +96,10 @@ class Desk {
   close() {
     this.unwatch();
     this.channel.close();
-    this.timers.forEach(clearInterval);
-    clearTimeout(this.draftTimer);
-    clearTimeout(this.restTimer);
-    clearTimeout(this.outbox.timer);
+    for (const timer of [...this.timers, this.draftTimer, this.restTimer, this.outbox.timer]) clearTimeout(timer);
     this.outbox.stopped = true;
     this.sizes.disconnect();
-    for (const [target, kind, heard] of this.listeners) target.removeEventListener(kind, heard);
+    this.gone.abort();
   }
 
   get shown() {
@@ -528,19 +524,17 @@ class Desk {
     else this.paint();
   }
 
-  leaveChange() {
-    if (this.revising && !this.saving) this.dropChange();
-    this.paint();
-  }
-
   // A change that is left: nothing of it comes back, neither from here nor from the server.
-  dropChange() {
-    this.stopDraft();
-    this.revising = false;
-    const nothing = { rev: Date.now() };
-    keepHere(this.me, this.caseId, nothing);
-    this.outbox.drop("draft");
-    this.outbox.post("draft", { case: this.caseId, form: nothing });
+  leaveChange() {
+    if (this.revising && !this.saving) {
+      this.stopDraft();
+      this.revising = false;
+      const nothing = { rev: Date.now() };
+      keepHere(this.me, this.caseId, nothing);
+      this.outbox.drop("draft");
+      this.outbox.post("draft", { case: this.caseId, form: nothing });
+    }
+    this.paint();
   }
 
   mayChoose() {

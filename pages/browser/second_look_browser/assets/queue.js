@@ -14,25 +14,15 @@ const ORDERS = [["urgent", "Most urgent"], ["longest", "Longest in queue"], ["ne
 const COUNTED = 1000; // what is open is counted as far as this
 const count = (number) => (number > COUNTED ? `${COUNTED.toLocaleString("en")}+` : number.toLocaleString("en"));
 
-function stored(name) {
-  try { return window.localStorage.getItem(name); } catch { return null; }
-}
-
-function store(name, value) {
-  try { window.localStorage.setItem(name, value); } catch { /* a browser that keeps nothing */ }
-}
+const button = (words, press, look = "link") => make("button", { type: "button", class: look, onclick: press }, words);
 
 class Sound {
   // Two short tones by Web Audio. A browser lets a page sound only after somebody pressed something on it.
   constructor() {
     this.context = null;
-    this.unlock = () => this.wake();
-    this.on = stored(SOUND) === "on";
-    if (this.on) this.listen();
-  }
-  listen() {
-    document.addEventListener("pointerdown", this.unlock, { once: true, capture: true });
-    document.addEventListener("keydown", this.unlock, { once: true, capture: true });
+    try { this.on = localStorage.getItem(SOUND) === "on"; } catch { this.on = false; }
+    this.gone = new AbortController();
+    if (this.on) for (const kind of ["pointerdown", "keydown"]) document.addEventListener(kind, () => this.wake(), { capture: true, signal: this.gone.signal });
   }
   wake() {
     if (!this.on) return;
@@ -41,12 +31,12 @@ class Sound {
   }
   set(on) {
     this.on = on;
-    store(SOUND, on ? "on" : "off");
-    if (on) this.wake();
+    try { localStorage.setItem(SOUND, on ? "on" : "off"); } catch { /* a browser that keeps nothing */ }
+    this.wake();
   }
   play() {
-    if (!this.on || !this.context || this.context.state !== "running") return false;
-    [[660, 0], [880, 0.22]].forEach(([pitch, after]) => {
+    if (!this.on || this.context?.state !== "running") return;
+    for (const [pitch, after] of [[660, 0], [880, 0.22]]) {
       const tone = this.context.createOscillator(), volume = this.context.createGain(), at = this.context.currentTime + after;
       tone.frequency.value = pitch;
       volume.gain.setValueAtTime(0.0001, at);
@@ -55,12 +45,10 @@ class Sound {
       tone.connect(volume).connect(this.context.destination);
       tone.start(at);
       tone.stop(at + 0.22);
-    });
-    return true;
+    }
   }
   close() {
-    document.removeEventListener("pointerdown", this.unlock, { capture: true });
-    document.removeEventListener("keydown", this.unlock, { capture: true });
+    this.gone.abort();
     this.context?.close();
   }
 }
@@ -101,11 +89,11 @@ class Queue {
     this.worker = new Worker(new URL("./tick.js", import.meta.url));
     this.worker.onmessage = () => this.ask();
     this.worker.postMessage(EVERY_MS);
-    this.keys = (event) => this.onKey(event);
-    document.addEventListener("keydown", this.keys);
-    this.done = () => this.ask();
-    document.addEventListener("second-look-done", this.done);
-    window.addEventListener("pagehide", sayGoodbye);
+    this.gone = new AbortController();
+    const options = { signal: this.gone.signal };
+    document.addEventListener("keydown", (event) => this.onKey(event), options);
+    document.addEventListener("second-look-done", () => this.ask(), options);
+    window.addEventListener("pagehide", sayGoodbye, options);
   }
 
   build() {
@@ -114,41 +102,41 @@ class Queue {
     this.still = make("div", { class: "still", role: "status", hidden: true });
     this.pills = make("div", { class: "pills", role: "group", "aria-label": "Priorities" });
     this.alert = make("div", { class: "said", role: "status", "aria-live": "assertive" });
-    this.changed = make("button", { class: "changed", type: "button", hidden: true });
-    this.changed.onclick = () => this.showHeld(true);
-    this.find = make("input", {
-      type: "search", placeholder: "Search ID, upload, group   /", "aria-label": "Search ID, upload, group", autocomplete: "off",
-    });
-    this.find.oninput = () => { clearTimeout(this.typing); this.typing = setTimeout(() => this.ask(), 250); };
-    this.inTexts = make("input", { type: "checkbox" });
-    this.inTexts.onchange = () => this.ask();
+    this.changed = button("", () => this.showHeld(true), "changed");
+    this.changed.hidden = true;
+    const typed = () => { clearTimeout(this.typing); this.typing = setTimeout(() => this.ask(), 250); };
+    const sorted = () => { setInAddress("sort", this.sort.value === "urgent" ? "" : this.sort.value); this.ask(); };
+    const [sought, order] = ["Search ID, upload, group", "N gives the most urgent unassigned case, whatever the order"];
+    this.find = make("input", { type: "search", placeholder: `${sought}   /`, "aria-label": sought, autocomplete: "off", oninput: typed });
+    this.inTexts = make("input", { type: "checkbox", onchange: () => this.ask() });
     this.inTextsWords = make("label", { class: "check" }, this.inTexts, "search text");
-    this.sort = make("select", { "aria-label": "Order of the list", title: "N gives the most urgent unassigned case, whatever the order" },
+    this.sort = make("select", { "aria-label": "Order of the list", title: order, onchange: sorted },
       ...ORDERS.map(([value, words]) => make("option", { value }, words)));
-    this.sort.onchange = () => { setInAddress("sort", this.sort.value === "urgent" ? "" : this.sort.value); this.ask(); };
     this.tools = make("div", { class: "tools" }, this.find, this.inTextsWords);
     this.buildGiving();
     this.list = make("ol", { class: "rows", "aria-label": "Cases to review" });
     for (const kind of ["pointerenter", "pointermove"]) this.list.addEventListener(kind, () => { this.pointed = true; });
     this.list.addEventListener("pointerleave", () => this.showHeld(false));
     this.list.addEventListener("focusout", () => setTimeout(() => this.showHeld(false), 0));
-    this.more = make("button", { type: "button", class: "link" });
-    this.more.onclick = () => { this.wanted = Math.min(MOST, (this.wanted ?? 8) + 32); this.ask(); };
+    this.more = button("", () => { this.wanted = Math.min(MOST, (this.wanted ?? 8) + 32); this.ask(); });
     this.of = make("span");
     this.foot = make("p", { class: "foot" }, this.of, " ", this.more);
     this.bar = make("progress", { max: 1, value: 0, "aria-label": "Reviewed today" });
     this.disputed = make("details", { class: "disputed", hidden: true });
     this.live = make("p", { class: "live" });
-    this.soundOn = make("button", { type: "button", class: "link" });
-    this.soundOn.onclick = () => { this.sound.set(!this.sound.on); this.soundWords(); };
-    const test = make("button", { type: "button", class: "link" }, "Test sound");
-    test.onclick = () => { this.sound.set(true); this.soundWords(); this.sound.context.resume().then(() => this.sound.play()); };
+    this.soundOn = button("", () => this.setSound(!this.sound.on));
+    const test = button("Test sound", () => { this.setSound(true); this.sound.context.resume().then(() => this.sound.play()); });
     this.soundWords();
     this.root.append(
       make("section", { class: "queue", "aria-label": "Queue" },
         make("header", {}, make("h1", {}, "Review"), this.waits), this.still, this.words, this.pills, this.alert, this.tools,
         make("div", { class: "tools" }, this.sort, this.give), this.giving, this.list, this.changed, this.foot, this.bar, this.disputed,
         make("p", { class: "foot" }, this.live, this.soundOn, " · ", test)));
+  }
+
+  setSound(on) {
+    this.sound.set(on);
+    this.soundWords();
   }
 
   soundWords() {
@@ -201,7 +189,6 @@ class Queue {
   }
 
   lost() {
-    if (this.closed) return;
     this.failures += 1;
     this.root.querySelector(".queue").classList.add("stale");
     this.live.textContent = `Not live: no answer since ${this.at ?? "the page was opened"}; trying again. `;
@@ -283,17 +270,14 @@ class Queue {
 
   buildGiving() {
     this.chosen = null; // the ids chosen to be given to a colleague; null: a press opens a case
-    this.give = make("button", { type: "button", class: "small" }, "Assign to …");
-    this.give.onclick = () => this.choosing(true);
-    this.colleagues = make("select", { "aria-label": "Colleague" });
-    this.colleagues.onchange = () => this.giveWords();
-    this.giveNow = make("button", { type: "button", class: "small" });
-    this.giveNow.onclick = () => {
+    this.give = button("Assign to …", () => this.choosing(true), "small");
+    this.colleagues = make("select", { "aria-label": "Colleague", onchange: () => this.giveWords() });
+    const assign = () => {
       this.act({ kind: "assign", to: this.colleagues.value, cases: [...this.chosen] });
       this.choosing(false);
     };
-    const stop = make("button", { type: "button", class: "link" }, "Cancel");
-    stop.onclick = () => this.choosing(false);
+    this.giveNow = button("", assign, "small");
+    const stop = button("Cancel", () => this.choosing(false));
     this.giving = make("div", { class: "giving", role: "group", "aria-label": "Assign cases to a colleague", hidden: true },
       make("p", {}, "Choose cases in the list."), make("div", { class: "tools" }, this.colleagues, this.giveNow, stop));
   }
@@ -349,35 +333,27 @@ class Queue {
   // What others change waits while somebody is in the list; what was ``sought`` by the person here is shown at once.
   offer(now, sought) {
     const same = now.rows.length === this.rows.size && now.rows.every((row, at) => this.list.children[at]?.dataset.id === row.id);
-    if (!same && !sought && this.rows.size && this.inside()) {
-      this.held = now;
-      const fresh = now.rows.filter((row) => !this.rows.has(row.id)).length;
-      this.changed.textContent = fresh ? `${fresh} new in the list · show` : "The list has changed · show";
-      this.changed.hidden = false;
-      now.rows.filter((row) => this.rows.has(row.id)).forEach((row) => this.fill(this.rows.get(row.id), row));
-      return;
-    }
-    this.held = null;
-    this.changed.hidden = true;
-    this.place(now);
+    if (same || sought || !this.rows.size || !this.inside()) return this.place(now);
+    this.held = now;
+    const fresh = now.rows.filter((row) => !this.rows.has(row.id)).length;
+    this.changed.textContent = fresh ? `${fresh} new in the list · show` : "The list has changed · show";
+    this.changed.hidden = false;
+    now.rows.filter((row) => this.rows.has(row.id)).forEach((row) => this.fill(this.rows.get(row.id), row));
   }
 
   showHeld(pressed) {
-    if (!this.held || (!pressed && this.inside())) return;
-    const now = this.held;
-    this.held = null;
-    this.changed.hidden = true;
-    this.place(now);
+    if (this.held && (pressed || !this.inside())) this.place(this.held);
   }
 
   place(now) {
+    this.held = null;
+    this.changed.hidden = true;
     const wanted = new Set(now.rows.map((row) => row.id));
     for (const [id, item] of this.rows) if (!wanted.has(id)) { item.remove(); this.rows.delete(id); }
     now.rows.forEach((row, at) => {
       let item = this.rows.get(row.id);
       if (!item) {
-        item = make("li", { "data-id": row.id }, make("button", { type: "button" }));
-        item.firstChild.onclick = () => this.take(item);
+        item = make("li", { "data-id": row.id }, button("", () => this.take(item), null));
         this.rows.set(row.id, item);
       }
       this.fill(item, row);
@@ -417,9 +393,7 @@ class Queue {
     if (this.disputedState === state) return;
     this.disputedState = state;
     this.disputed.hidden = !cases.length;
-    this.disputed.replaceChildren();
-    if (!cases.length) return;
-    this.disputed.append(
+    this.disputed.replaceChildren(
       make("summary", {}, `${cases.length}${cases.length === 5 ? " or more" : ""} to decide: reviewers disagree`),
       ...cases.map((each) => make("a", { href: each.href }, `${each.priority} · ${each.name} · ${each.left}${each.mine ? " · reviewed by you" : ""}`)));
   }
@@ -429,30 +403,26 @@ class Queue {
     setTimeout(() => this.showHeld(false), 0);
     if (!this.data?.keys || event.ctrlKey || event.metaKey || event.altKey) return;
     const target = event.composedPath()[0];
-    if (target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement || target?.isContentEditable) {
+    if (target.isContentEditable || target.matches?.("input, textarea, select")) {
       if (event.key === "Escape" && target === this.find) { this.find.value = ""; this.find.blur(); this.ask(); }
       if (event.key === "Enter" && target === this.find) this.move(1);
       return;
     }
     if (event.key === "/" && this.browse) { event.preventDefault(); this.find.focus(); }
-    if (event.key === "j" || event.key === "J") this.move(1);
-    if (event.key === "k" || event.key === "K") this.move(-1);
+    const step = { j: 1, k: -1 }[event.key.toLowerCase()];
+    if (step) this.move(step);
   }
 
   move(step) {
     const buttons = [...this.list.querySelectorAll("button")];
-    if (!buttons.length) return;
-    const focused = this.root.activeElement ?? document.activeElement;
-    const at = buttons.indexOf(focused);
-    buttons[at < 0 ? 0 : Math.max(0, Math.min(buttons.length - 1, at + step))].focus();
+    const at = buttons.indexOf(this.root.activeElement ?? document.activeElement);
+    buttons[at < 0 ? 0 : Math.max(0, Math.min(buttons.length - 1, at + step))]?.focus();
   }
 
   close() {
     this.closed = true; // an answer may still be on its way
     this.worker.terminate();
-    document.removeEventListener("keydown", this.keys);
-    document.removeEventListener("second-look-done", this.done);
-    window.removeEventListener("pagehide", sayGoodbye);
+    this.gone.abort();
     clearTimeout(this.typing);
     this.sound.close();
     this.title.close();

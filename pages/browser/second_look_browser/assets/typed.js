@@ -9,9 +9,9 @@ const MARK = "st-key-";
 class Typed {
   constructor() {
     this.known = new WeakSet();
-    this.heard = (event) => this.keep(event.target);
+    this.gone = new AbortController();
     this.observer = new MutationObserver(() => this.fill());
-    document.addEventListener("input", this.heard);
+    document.addEventListener("input", (event) => this.keep(event.target), { signal: this.gone.signal });
     this.observer.observe(document.body, { childList: true, subtree: true });
     forgetOld();
   }
@@ -48,7 +48,7 @@ class Typed {
   }
 
   close() {
-    document.removeEventListener("input", this.heard);
+    this.gone.abort();
     this.observer.disconnect();
   }
 }
