@@ -94,6 +94,7 @@ def show(one: BatchSummary) -> None:
     if one.research_order:
         st.caption("No living authors: reviewed in random order, with no priority.")
     state = one.progress.state
+    each, now_and_then = (None, None) if state in ENDED else (POLL_S, progress.WAYS_S)
     may_see_queue = is_allowed(person, Action.VIEW_COUNTS)
     left, right = st.columns([3, 2], gap="medium") if may_see_queue else (st.container(), None)
     if right is not None:
@@ -101,12 +102,10 @@ def show(one: BatchSummary) -> None:
             st.fragment(poll_session(review_card), run_every=progress.WAYS_S)(one)
     with left, st.container(border=True, height="stretch"):
         shown = progress.offers(one.id, one.progress)
-        st.fragment(poll_session(live), run_every=None if state in ENDED else POLL_S)(one.id, *shown)
+        st.fragment(poll_session(live), run_every=each)(one.id, *shown)
         progress.missing_rows(person, one, progress.find_stopped(one.id, state))
         controls(one)
-    st.fragment(poll_session(progress.ways_panel), run_every=None if state in ENDED else progress.WAYS_S)(
-        db, person, one
-    )
+    st.fragment(poll_session(progress.ways_panel), run_every=now_and_then)(db, person, one)
     worklist_panel(one)
     if is_allowed(person, Action.VIEW_RESULTS):
         hide_switch(db, person)
@@ -120,9 +119,8 @@ def review_card(one: BatchSummary) -> None:
     st.header(f"{count_of(number, 'case')} to review" if number else "No cases to review")
     if not number:
         return
-    st.markdown(
-        " ".join(PRIORITY_BADGES[priority].format(f"{n:,}") for priority, n in found.inside_by_priority.items() if n)
-    )
+    badges = (PRIORITY_BADGES[priority].format(f"{n:,}") for priority, n in found.inside_by_priority.items() if n)
+    st.markdown(" ".join(badges))
     kept = number - found.free
     words = f"{found.free:,} unassigned" + (f", {kept:,} assigned to somebody or reviewed by you" if kept else "")
     st.caption(f"{words}. Quality checks are among them; which ones is not shown.")
@@ -133,9 +131,7 @@ def review_card(one: BatchSummary) -> None:
 
 
 def worklist_panel(one: BatchSummary) -> None:
-    """What the AI labeled unsafe and put on this upload's list for sign-off; nothing for a batch without one, or for
-    whoever may not see outcomes.
-    """
+    """What the AI labeled unsafe and put on this upload's list for sign-off."""
     if one.reach is not Reach.LIST or not is_allowed(person, Action.ACKNOWLEDGE):
         return
     st.header("For sign-off: labeled unsafe")

@@ -81,13 +81,8 @@ def send(found: Ranked, order: Ranking) -> None:
     if pressed:
         seed = f"{ask.batch_id} {context.now().isoformat()}" if mixed else None
         picked, chances = context.compute(choose_labels, ask, order, int(top), seed)
-        sent = request_second_looks(
-            db,
-            person.at(context.now()),
-            (*picked, *chances),
-            shown=[case.case_id for case, _ in found.first],
-            chances=chances,
-        )
+        shown = [case.case_id for case, _ in found.first]
+        sent = request_second_looks(db, context.actor_now(), (*picked, *chances), shown=shown, chances=chances)
         st.session_state[case_list.SAID] = case_list.sent_words(sent)
         st.rerun()
 
@@ -181,9 +176,8 @@ def entries_chosen(every: Sequence[Entry], *, all_fetched: bool) -> list[Entry]:
         "The first label": [entry for entry in every if entry.before is None],
     }
     names = [f"{words} {len(some):,}" for words, some in kinds.items()]
-    place = st.segmented_control(
-        "Entries", range(len(names)), format_func=names.__getitem__, default=0, key="ledger_kind", required=True
-    )
+    words, places = names.__getitem__, range(len(names))
+    place = st.segmented_control("Entries", places, format_func=words, default=0, key="ledger_kind", required=True)
     return list(kinds.values())[place or 0]
 
 

@@ -66,11 +66,8 @@ def preview(draft: editor.Draft) -> PipelineConfig | None:
         st.error(literal(wrong[:1].upper() + wrong[1:] + "."), icon=":material/block:")
     if pipeline is None or not widgets.known_models_or_refuse(pipeline):
         return None
-    st.html(
-        engine_view.diagram_html(
-            pipeline, {one.name: f"{one.model or 'site'} · ≤ {one.rule.budget}" for one in pipeline.nodes}
-        )
-    )
+    asked = {one.name: f"{one.model or 'site'} · ≤ {one.rule.budget}" for one in pipeline.nodes}
+    st.html(engine_view.diagram_html(pipeline, asked))
     facts(pipeline)
     changed = editor.differences(usual, pipeline)
     with st.expander(f"Difference to the active pipeline ({literal(usual.name)}): {count_of(len(changed), 'line')}"):
@@ -104,9 +101,8 @@ def save(pipeline: PipelineConfig) -> None:
         try:
             made = configurations.keep_version(db, by, pipeline, note, seen.get(pipeline.name, 0))
         except configurations.StalePipeline as stale:
-            st.error(
-                f"{literal(sentence(stale))} Open that one, or give this draft another name.", icon=":material/edit:"
-            )
+            words = f"{literal(sentence(stale))} Open that one, or give this draft another name."
+            st.error(words, icon=":material/edit:")
             return
         seen[pipeline.name] = made.number
         nothing = f"Nothing differs from {literal(made.title)}: nothing was saved."
@@ -197,9 +193,7 @@ def put_in_force(version: configurations.PipelineVersion, reason: str, compariso
 
 
 def may_be_activated(version: configurations.PipelineVersion, key: str) -> bool:
-    """Whether its models are known to this day's settings and the probes say nothing against it; else the page says
-    what does, with the button that asks them.
-    """
+    """Whether the site knows its models and no probe says anything against it; else the page says what."""
     if not widgets.known_models_or_refuse(version.pipeline):
         return False
     if settings.simulated:

@@ -245,9 +245,7 @@ def label_changes() -> None:
 
 
 def drift() -> None:
-    """Whether misses or escalations rise, month by month; and the first agent's ends against the frozen reference, with
-    the cases of each share.
-    """
+    """Whether misses or escalations rise by month; the first agent's ends against the reference."""
     rows = [
         {
             "Share": name,

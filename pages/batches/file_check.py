@@ -43,9 +43,7 @@ def show_refusal(refusal: FileRefused) -> None:
 def ask_columns(
     upload: Upload, fields: DeltaGenerator, more: DeltaGenerator
 ) -> tuple[ColumnMapping | None, Labels, str]:
-    """The columns as a person confirms them, the labels of the kept mapping that they begin with, and the suffix of
-    their widgets' keys. Raises FileRefused.
-    """
+    """The confirmed columns, the kept mapping's labels, and the suffix of the widgets' keys. FileRefused."""
     found = profile(upload.path, upload.name, upload.sheet)
     sheets = found.sheets if isinstance(found, FileRefused) else found.layout.sheets
     with fields:
@@ -96,9 +94,7 @@ def _kept_mapping(token: str) -> tuple[FileMapping | None, str]:
 
 
 def offer_mapping(mapping: FileMapping) -> None:
-    """The mapping as a file, for the command line and for the next file of this kind; made when it is asked for, as one
-    held ready is gone after a rerun.
-    """
+    """The mapping as a file; made when it is asked for, as one held ready is gone after a rerun."""
     st.download_button(
         "Save column mapping",
         auth.check_before(Action.CREATE_BATCH, lambda: reading.mapping_json(mapping)),
@@ -113,9 +109,7 @@ def offer_mapping(mapping: FileMapping) -> None:
 def _confirm_columns(
     columns: tuple[str, ...], proposed: ColumnMapping | None, more: DeltaGenerator, suffix: str
 ) -> ColumnMapping | None:
-    """Which column is what; None until the text's is chosen. Several columns of text are joined in their order. What
-    few files have is asked for under ``more``.
-    """
+    """Which column is what; None until the text's is chosen, whose columns are joined in their order."""
     st.markdown("**Confirm columns**")
     known = reading.propose_mapping(columns)
     begun = proposed or known
@@ -307,9 +301,7 @@ class Check:
 
 
 def check(table: Table, receive: Receive, tell: Callable[[int], None] = lambda row: None) -> Check:
-    """Read every row once, in constant memory; no reference is counted yet, for labels may still be changed. ``tell``
-    is called with the number of each row.
-    """
+    """Read every row once, in constant memory; ``tell`` is called with the number of each."""
     found = Check()
     for row in told(table.rows(receive), tell):
         if len(found.first) < FIRST:
@@ -377,10 +369,7 @@ def profile(path: Path, name: str, sheet: str | None, mapping: ColumnMapping | N
 
 
 def read_mapped(path: Path, name: str, sheet: str | None, mapping: ColumnMapping) -> Table:
-    """The file by the columns that a person confirmed: the profile itself where they are the proposed ones.
-
-    Raises FileRefused.
-    """
+    """The file by the columns that a person confirmed. Raises FileRefused."""
     found = profile(path, name, sheet)
     if isinstance(found, FileRefused) or found.profile.mapping != mapping:
         found = profile(path, name, sheet, mapping)

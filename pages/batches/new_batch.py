@@ -16,9 +16,8 @@ from jobs.uploads import Upload, uploaded_table
 from pages.batches import file_check, pipelines, progress
 from pages.batches.file_check import REASON_WORDS, Check, check_rows, read_mapped, show_refusal
 from pages.ui import context, widgets
-from pages.ui.downloads import CSV, StreamedFile, show_files
+from pages.ui.downloads import StreamedFile, rejected_rows, show_files
 from pages.ui.words import NOT_PRIVATE, duration, literal, money
-from screening.datasets.export import rejected_csv
 from screening.datasets.mapping import ColumnMapping, FileMapping
 from screening.datasets.reader import Table, describe_reading
 from screening.datasets.rows import FileRefused, RejectedRow
@@ -26,7 +25,7 @@ from screening.labels import LABELS
 from screening.pipeline.config import PipelineConfig, mean_calls, most_calls
 from screening.pipeline.cost import cost_usd, usage_per_call
 from screening.pipeline.files import load_prompts
-from screening.review.actors import Actor
+from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.review.triage import Reach
 from screening.settings import Settings
@@ -106,9 +105,7 @@ def check_file(upload: Upload) -> None:
 
 
 def confirm_file(upload: Upload, above: DeltaGenerator) -> tuple[Upload, Table, Check] | None:
-    """Columns and labels as a person confirms them, and the first rows as they are read so; None until the columns are
-    clear. Raises FileRefused.
-    """
+    """Columns and labels as a person confirms them; None until the columns are clear. Raises FileRefused."""
     with st.container(border=True):
         fields, more = st.container(gap="small"), st.expander("More columns, conversations, column mapping")
         mapping, kept, suffix = file_check.ask_columns(upload, fields, more)
@@ -168,9 +165,7 @@ def show_counts(table: Table, found: Check, rejected: StreamedFile) -> None:
 
 
 def start_card(upload: Upload, table: Table, found: Check) -> None:
-    """What becomes of unsafe texts, the price, the button; the statistics folded away. It is drawn in that order, and
-    run in another: the price follows from what is chosen under Advanced.
-    """
+    """Drawn in another order than run: the price follows from what is chosen under Advanced."""
     own = active_version(context.database())
     with st.container(border=True, key="start_card"):
         policy, price, button = st.container(), st.container(gap="small"), st.container(gap="small")
@@ -239,9 +234,7 @@ def choose_research_order(token: str) -> bool:
 
 
 def choose_overnight(pipeline: PipelineConfig, accepted: int, referenced: int) -> bool:
-    """Overnight at about half the price, for research files; said instead where it may not be. Nothing is shown where
-    no administrator allows it.
-    """
+    """Overnight at about half the price, for research files, where an administrator allows it."""
     if not context.site().overnight_allowed:
         return False
     why = overnight_obstacle(context.settings(), pipeline)
@@ -300,12 +293,12 @@ def show_batch_of(upload: Upload) -> None:
 def rejected_file(upload: Upload, mapping: ColumnMapping) -> StreamedFile:
     """Those of a file that is no batch yet, as it was confirmed; FileNotFoundError once the upload was put away."""
 
-    def lines(who: Actor) -> Iterator[str]:
-        require(who, Action.CREATE_BATCH)
+    def made(by: Acting) -> Iterator[RejectedRow]:
+        require(by.actor, Action.CREATE_BATCH)
         rows = uploaded_table(replace(upload, mapping=mapping)).rows(receiver(context.settings()))
-        return rejected_csv(row for row in rows if isinstance(row, RejectedRow))
+        return (row for row in rows if isinstance(row, RejectedRow))
 
-    return StreamedFile(label="Rejected rows", name="rejected.csv", media_type=CSV, lines=lines)
+    return rejected_rows(made)
 
 
 def estimated_calls(found: Check, pipeline: PipelineConfig, settings: Settings, spent: Spent | None) -> Calls:
@@ -329,9 +322,7 @@ def assumed_calls(pipeline: PipelineConfig) -> float:
 
 
 def call_price(found: Check, pipeline: PipelineConfig, settings: Settings, spent: Spent | None) -> float | None:
-    """Dollars a call: as in the last batches, else at the list price of the dearest model that is asked; None where
-    it is not known.
-    """
+    """Dollars a call: as in the last batches, else at list price of the dearest model; None if unknown."""
     if settings.simulated:
         return 0.0
     if settings.anthropic_base_url:
@@ -349,9 +340,7 @@ def call_price(found: Check, pipeline: PipelineConfig, settings: Settings, spent
 def estimate_table(
     calls: Calls, found: Check, pipeline: PipelineConfig, settings: Settings, spent: Spent | None
 ) -> pd.DataFrame:
-    """Expected and at most, as they are shown; where runs tell, with the range of 95 of 100 such batches. What a batch
-    costs at most is at list price.
-    """
+    """Expected, with the range of 95 of 100 such batches where runs tell; and at most, at list price."""
     price, list_price = (call_price(found, pipeline, settings, known) for known in (spent, None))
     expected, most, low, high = calls["expected"] or 0.0, calls["worst"] or 0.0, calls["low"], calls["high"]
 

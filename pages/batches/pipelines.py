@@ -94,9 +94,7 @@ def choose(settings: Settings, own: PipelineVersion | None, key: str) -> Chosen:
 
 
 def decide_or_refuse(chosen: Chosen) -> PipelineConfig | None:
-    """The pipeline, or None after saying on the page why this setting is refused. What an agent can never say within
-    its limit is said here too: it may not stand folded away.
-    """
+    """The pipeline, or None after saying why it is refused; what can never be said is said here too."""
     if isinstance(chosen, UndecidableError):
         st.error(sentence(chosen), icon=":material/block:")
         return None
@@ -231,9 +229,7 @@ def promises(rule: StoppingRule) -> tuple[tuple[bool, str], ...]:
 
 
 def price_at_worst(pipeline: PipelineConfig, prompts: PromptSet, model: str) -> float | None:
-    """Dollars for a thousand typical texts at list price when every budget is spent, each looked at
-    twice; None where no price is known.
-    """
+    """Dollars for a thousand typical texts when every budget is spent, each looked at twice."""
     known: dict[str, float] = {}
     for node in pipeline.nodes:
         price = cost_usd(node.model or model, usage_per_call(prompts, (node,), TYPICAL_CHARACTERS))
@@ -334,9 +330,7 @@ def _rule(rule: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _own_fields(kind: str, kept: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The settings that a rule of the site's own declares, under the words that it has for them; one that is neither a
-    number, a switch nor a word stays as it is.
-    """
+    """The settings that a rule of the site's own declares; one of another type stays as it is."""
     filled: dict[str, Any] = {}
     for name, field in RULES[kind].model_json_schema()["properties"].items():
         words, now = field.get("title", name.replace("_", " ")), kept.get(name, field.get("default"))

@@ -54,9 +54,7 @@ _STATE_COLORS = {
 
 
 def show_progress(batch_id: str, found: Progress, *, held: str | None = None, linked: bool = True) -> None:
-    """State, how far it is, counts by outcome, each ``linked`` to its cases, and what it used. ``held``: what
-    `find_hold` found.
-    """
+    """State, how far it is, counts by outcome, each ``linked`` to its cases, and what it used."""
     words = state_words(found.state, held)
     color = _STATE_COLORS.get(found.state, "gray") if words == STATE_WORDS[found.state] else "orange"
     why = f" {literal(error_words(found.why))}" if found.why else ""
@@ -166,11 +164,8 @@ def missing_rows(person: Actor, one: BatchSummary, found: tuple[Upload, Exceptio
         f"**Import stopped after {count_of(one.progress.rows_in, 'row')}:** {literal(why)} "
         f"The rows imported so far {others}. {end}"
     )
-    if (
-        found
-        and is_allowed(person, Action.CONTROL_BATCH, one.created_by)
-        and st.button("Continue importing rows", icon=":material/play_arrow:")
-    ):
+    may = found and is_allowed(person, Action.CONTROL_BATCH, one.created_by)
+    if found and may and st.button("Continue importing rows", icon=":material/play_arrow:"):
         intake_runs().start(found[0])
         st.rerun()
 

@@ -164,9 +164,7 @@ def _choice(name: str, values: Mapping[str, str]) -> str | None:
 
 
 def hide_switch(db: Database, person: Actor) -> None:
-    """The one switch above every list, as it stands now, in whatever tab it was changed; in words for who may not see
-    outcomes.
-    """
+    """The one switch above every list, as it stands now, in whatever tab it was changed."""
     if not is_allowed(person, Action.VIEW_RESULTS):
         st.caption(NO_OUTCOMES)
         return
@@ -183,9 +181,7 @@ def hide_switch(db: Database, person: Actor) -> None:
 
 
 def case_list(db: Database, person: Actor, cell: Cell) -> None:
-    """The cases with what became of each; choosing a row opens it below. Who may not see outcomes gets the list
-    without them.
-    """
+    """The cases with what became of each, for who may see it; choosing a row opens it below."""
     outcomes = is_allowed(person, Action.VIEW_RESULTS)
     with_text = is_allowed(person, Action.VIEW_TEXT) and st.toggle(
         "Show the start of each text", key="cell_texts", help="Each text shown is in the audit log."

@@ -61,9 +61,7 @@ class Verified:
 
 
 def verify_now(db: Database, actor: Actor, version: str, plan: AuditPlan, today: date) -> Verified:
-    """`verify` of what a configuration's audit holds now, without its reviews one by one: it is kept for a while, and
-    may come from the process beside the server.
-    """
+    """`verify` of what is there now, without its reviews one by one: it is kept for a while."""
     double = random_double_reviews(db, actor)
     found = verify(audit_sample(db, actor, version), outcome_mix(db, actor, version), plan, today, double)
     return replace(found, sample=replace(found.sample, reviews=(), others=()))
@@ -277,9 +275,7 @@ def counted_as_missed(found: Verified) -> str:
 
 
 def one_look_words(found: Verified, at: datetime) -> str:
-    """The bound of the single planned analysis, told only on the day (UTC) fixed for it beforehand: told on later days
-    too it would be many analyses.
-    """
+    """The bound of the single planned analysis, on its day (UTC) alone: later it would be many analyses."""
     day, since, missed = found.plan.report_on, found.plan.since, found.estimates.missed
     if day is None:
         return "No day was set beforehand for a single planned analysis, so there is no such bound."

@@ -176,9 +176,7 @@ _SAFE, _UNSAFE, _HUMAN = (outcome.value for outcome in (Outcome.SAFE, Outcome.UN
 
 
 def figures(pairs: Sequence[Pair]) -> list[dict[str, str]]:
-    """Both pipelines on the same cases as rows of a table: rates against the labels where cases have one, and what both
-    cost.
-    """
+    """Both pipelines on the same cases: rates against the labels where cases have one, and what both cost."""
     unsafe, safe = ([pair for pair in pairs if pair.reference == label] for label in (_UNSAFE, _SAFE))
     labeled = [*unsafe, *safe]
     priced = [pair for pair in pairs if pair.first.cost_usd is not None and pair.second.cost_usd is not None]

@@ -256,9 +256,7 @@ FAMILIES: Mapping[str, Callable[[str], bool]] = {
 
 
 def show_what_if(ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> None:
-    """Error bounds, budget and routes to move, replayed at once and set beside what this batch did. What its texts
-    forbid is forbidden in the replay as well.
-    """
+    """Error bounds, budget and routes, replayed at once with what the texts forbid, beside the run."""
     one, two, three = st.columns(3)
     setting = (
         one.select_slider("δ for unsafe labeled safe", LEVELS, 0.001),

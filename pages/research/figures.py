@@ -113,9 +113,7 @@ def forest(
 
 
 def bars(names: Sequence[str], groups: Mapping[str, Sequence[float | None]], title: str, y: str) -> go.Figure:
-    """For each name a bar of each group; of several groups, which differ in pattern too, with its number written on
-    it.
-    """
+    """For each name a bar of each group; of several, which differ in pattern too, with its number on it."""
     traces: list[Trace] = [
         {
             "type": "bar",
@@ -134,9 +132,7 @@ def bars(names: Sequence[str], groups: Mapping[str, Sequence[float | None]], tit
 
 
 def histogram(counted: Sequence[tuple[float, int]], edges: int, title: str, x: str, y: str) -> go.Figure:
-    """How many values fall in each of ``edges`` equal parts of [0, 1], the last with its upper end, from how often each
-    value occurs.
-    """
+    """How many values fall in each of ``edges`` equal parts of [0, 1], from how often each value occurs."""
     heights = [0] * edges
     for value, number in counted:
         heights[min(edges - 1, floor(value * edges + 1e-9))] += number

@@ -173,9 +173,7 @@ def _rate(rate: WeightedRate) -> str:
 def card_sections(
     db: Database, person: Actor, settings: Settings, configuration: Configuration
 ) -> list[tuple[str, list[str]]]:
-    """Title and sentences of each section, with what was measured with this configuration as far as this person may see
-    it.
-    """
+    """Title and sentences of each section, what was measured for who may see it."""
     site, version = context.site(), configuration.version
     measured = ["Nothing has been measured with this configuration yet, so nothing can be claimed."]
     if is_allowed(person, Action.VIEW_RESULTS):

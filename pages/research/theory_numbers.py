@@ -20,9 +20,7 @@ LOOKS = (5, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 def radius_series(delta: float) -> list[Series]:
-    """Half widths against responses: at one n (ε, 2ε), and at any time (Algorithm 1 per arm, ours for all arms, four in
-    five draws being the label's).
-    """
+    """Half widths against responses; of all arms, four in five draws being the label's."""
     bands = [evidence.confidence_sequence(round(0.8 * draws), draws, delta / 3) for draws in LOOKS]
     pooled = [(high - low) / 2 for low, high in bands]
     return [

@@ -87,9 +87,7 @@ def _enter(*, active: bool) -> Actor:
 
 
 def poll_session(tick: Callable[_P, None]) -> Callable[_P, None]:
-    """A fragment's function that first asks whether the session is still valid and the roles are the same: a fragment
-    runs without the shell, and without this would go on with the roles that its page began with.
-    """
+    """A fragment's function that first asks for session and roles: a fragment runs without the shell."""
 
     def check_and_tick(*args: _P.args, **kwargs: _P.kwargs) -> None:
         check_session(active=False)
@@ -130,10 +128,7 @@ def who_asks(scope: Scope | None = None, *, active: bool = True) -> Callable[[],
 
 
 def check_before(action: Action, make: Callable[[], _T]) -> Callable[[], _T]:
-    """A download's function that asks session and policy again when it is pressed.
-
-    It raises SessionEnded or Forbidden, so that nothing is made.
-    """
+    """A download's function that asks session and policy again: SessionEnded or Forbidden."""
     who = who_asks()
 
     def check_and_make() -> _T:

@@ -223,9 +223,7 @@ def compute_meanwhile(
 def compute_again(
     function: Callable[[Database, *Ts], T], *args: *Ts, standing: Hashable, cases: int = AT_ONCE + 1
 ) -> T:
-    """`compute` for data that changes all the time: the last value, while the new one is computed; only the first time
-    does the page wait.
-    """
+    """`compute` for data that changes all the time: the last value, while the new one is computed."""
     last: Hashable = (compute_again, function, args)
     known: T | None = _cache().get(last)
     if known is None:

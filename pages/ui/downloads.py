@@ -25,6 +25,7 @@ from pages.ui import auth, context, html, http
 from pages.ui.context import singleton
 from pages.ui.words import literal
 from screening.datasets import export as datasets
+from screening.datasets.rows import RejectedRow
 from screening.labels import Label
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, Forbidden, is_allowed
@@ -151,14 +152,12 @@ def as_data_card(rows: Iterable[CorrectedRow]) -> Iterator[str]:
             screened[row.model, row.prompts, row.pipeline, row.rule, row.pipeline_delta] += 1
         reviewers.update(one.reviewer for one in row.reviews)
         decided = row.adjudicated_label in ("safe", "unsafe")
-        n += Counter(
-            rows=1,
-            reviews=len(row.reviews),
-            blind=sum(one.blind and one.version == 1 for one in row.reviews),
-            changed=bool(decided and row.reference and row.adjudicated_label != row.reference),
-            withdrawn=bool(row.adjudicated_label and not decided and row.reference),
-            hidden=row.hidden,
-        )
+        n["rows"] += 1
+        n["reviews"] += len(row.reviews)
+        n["blind"] += sum(one.blind and one.version == 1 for one in row.reviews)
+        n["changed"] += bool(decided and row.reference and row.adjudicated_label != row.reference)
+        n["withdrawn"] += bool(row.adjudicated_label and not decided and row.reference)
+        n["hidden"] += row.hidden
     if first is None:
         yield "# Data card\n\nThe data set has no rows.\n"
         return
@@ -318,7 +317,9 @@ CORRECTED_LABELS = Dataset(
 )  # fmt: skip
 
 
-REVIEWS = _columns("case_id id reviewer label certainty ideation review at_random", certainty="int", ideation="int")
+REVIEWS = _columns(
+    "case_id id reviewer label certainty ideation review at_random", certainty="int", ideation="int", at_random="bool"
+)
 
 
 def export_reviews(table: ReviewTable, form: str) -> Parts:
@@ -336,10 +337,10 @@ def export_reviews(table: ReviewTable, form: str) -> Parts:
         return datasets.jsonl_lines(named | {"reviews": said} for named, said in rows)
     if form == "parquet":
         flat = (named | {"reviewer": reviewer} | one for named, said in rows for reviewer, one in said.items())
-        return datasets.parquet_parts(REVIEWS | {"at_random": "bool"}, flat)
+        return datasets.parquet_parts(REVIEWS, flat)
+    labels = ((named, {reviewer: one["label"] for reviewer, one in said.items()}) for named, said in rows)
     return datasets.json_array_lines(
-        datasets.label_studio_task(number, named, {reviewer: one["label"] for reviewer, one in said.items()}, None)
-        for number, (named, said) in enumerate(rows, start=1)
+        datasets.label_studio_task(number, *of_case, None) for number, of_case in enumerate(labels, start=1)
     )
 
 
@@ -368,9 +369,7 @@ def _offered(title: str, stem: str, made: Callable[[str, Acting], Parts]) -> lis
 
 
 def corrected_label_files(batch_id: str, with_text: bool = True, *, as_of: int | None = None) -> list[StreamedFile]:
-    """The files of a batch's corrected data set, for those who may take data out; as of its first ``as_of`` accepted
-    labels, or as it is now.
-    """
+    """The corrected data set, as of its first ``as_of`` accepted labels or as it is now."""
     key = context.settings().pseudonym_secret
 
     def rows(by: Acting) -> Iterator[CorrectedRow]:
@@ -395,20 +394,22 @@ def review_files(batch_id: str | None) -> list[StreamedFile]:
     )
 
 
+def rejected_rows(made: Callable[[Acting], Iterable[RejectedRow]]) -> StreamedFile:
+    return StreamedFile(
+        label="Rejected rows",
+        name="rejected.csv",
+        media_type=CSV,
+        lines=lambda who: datasets.rejected_csv(made(who.at(context.now()))),
+    )
+
+
 def batch_files(person: Actor, one: BatchSummary) -> None:
     """One button with the files that this person may have; nothing where they may have none."""
     files, db = list[StreamedFile](), context.database()
     if is_allowed(person, Action.VIEW_RESULTS):
         files = _offered("Results", "results", lambda form, by: export(RESULTS, export_results(db, by, one.id), form))
         if one.progress.rejected:
-            files.append(
-                StreamedFile(
-                    label="Rejected rows",
-                    name="rejected.csv",
-                    media_type=CSV,
-                    lines=lambda who: datasets.rejected_csv(export_rejected(db, who.at(context.now()), one.id)),
-                )
-            )
+            files.append(rejected_rows(lambda by: export_rejected(db, by, one.id)))
     if may_export := is_allowed(person, Action.EXPORT):
         files += corrected_label_files(one.id)
     if not files:

@@ -74,10 +74,7 @@ class NodeView:
 
 
 def node_views(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: bool) -> tuple[NodeView, ...]:
-    """Every node of the pipeline in order, and after each the second look at it, if there was one.
-
-    ``draws`` holds the codes so far by "node/variant"; ``ended`` says that no more will come.
-    """
+    """Every node in order, after each its second look; ``draws`` are the codes by "node/variant"."""
     views = []
     for node in pipeline.nodes:
         views.append(node_view(node, draws.get(f"{node.name}/{MAIN}"), ended=ended))
@@ -173,10 +170,7 @@ _AXES = {
 
 
 def bars_html(compared: Sequence[Comparison], rule: StoppingRule) -> str:
-    """A row for each rival and the axis below; before any draw the same rows with nothing in them.
-
-    ``compared`` is empty where there is nothing to show: no draw yet, or answers that were no labels.
-    """
+    """A row for each rival and the axis below; the same rows with nothing in them for no comparison."""
     scale = compared[0].scale if compared else _scale(rule)
     rows = [(each, _width(each, rule), words(each)) for each in compared]
     return macros("cards").bars(rows, round(LINE), *_AXES[scale], scale != "votes")
@@ -255,10 +249,7 @@ READ_OFF = (
 
 
 def legend_html(rules: Iterable[StoppingRule], *, read_off: bool) -> str:
-    """What the bars of a picture mean and how their rules decide: each thing said once for all its nodes.
-
-    ``rules`` are those of the nodes that were sampled; ``read_off`` where probabilities stand in the place of draws.
-    """
+    """What the bars mean and how the ``rules`` of sampled nodes decide, each thing said once."""
     found = list(rules)
     scales = {_scale(rule) for rule in found}
     sentences = [*dict.fromkeys(map(rule_sentence, found)), *[READ_OFF] * read_off]
@@ -334,10 +325,7 @@ def _down(share: float | None) -> float:
 
 
 def live_html(views: Sequence[NodeView], *, ended: bool) -> str:
-    """All nodes, one under the other. Every row keeps its height while it fills.
-
-    The shares with their bands are one click away once it has ``ended``: a tick would close them again.
-    """
+    """All nodes, one under the other, each row of one height; bands once it ``ended``: a tick closes them."""
     sampled = [view.rule for view in views if view.distribution is None]
     cards = []
     for view in views:
@@ -476,10 +464,7 @@ def _sum(said: Sequence[str], labels: Sequence[str], counted: Counted) -> tuple[
 
 
 def way_html(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: bool, outcome: str | None = None) -> str:
-    """The diagram with the agents that were asked, the ways that were taken, and where it ended.
-
-    ``draws`` holds the codes so far by "node/variant"; ``ended`` says that no more will come.
-    """
+    """The diagram with the agents that were asked, the ways that were taken, and where it ended."""
     words, states, taken = dict[str, str](), dict[str, str](), list[Way]()
     for node in pipeline.nodes:
         view = node_view(node, draws.get(f"{node.name}/{MAIN}"), ended=ended)

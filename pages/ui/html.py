@@ -99,16 +99,14 @@ def _words(text: str, stated: RiskStatement) -> str:
     phrase = visible(" ".join(text[stated.start : stated.end].split()))
     short = phrase if len(phrase) <= _LONGEST else f"{phrase[: _LONGEST - 1]}…"
     near = ", with a time or means" if stated.imminent and stated.kind is not StatementKind.MEANS else ""
-    return f"Flagged phrase: “{short}” ({_told(text, stated)}{near})"
-
-
-def _told(text: str, stated: RiskStatement) -> str:
-    if stated.kind is StatementKind.OTHER_PERSON:
-        return "statement about another person"
-    said = f"statement of {_OF_WHAT[stated.kind]}"
-    if _is_quoted(text, stated.start):
-        return f"quoted or reported {said}"
-    return f"first-person {said}" if _FIRST_PERSON.search(text[stated.start : stated.end]) else said
+    told = "statement about another person"
+    if stated.kind is not StatementKind.OTHER_PERSON:
+        told = f"statement of {_OF_WHAT[stated.kind]}"
+        if _is_quoted(text, stated.start):
+            told = f"quoted or reported {told}"
+        elif _FIRST_PERSON.search(text[stated.start : stated.end]):
+            told = f"first-person {told}"
+    return f"Flagged phrase: “{short}” ({told}{near})"
 
 
 def _is_quoted(text: str, start: int) -> bool:
@@ -155,9 +153,7 @@ def shown_turns(text: str, thread: Thread | None) -> list[dict[str, Any]]:
 def texts_html(
     text: str, thread: Thread | None, reply: str | None, label: str = "Text of this case", *, flagged: bool = False
 ) -> str:
-    """A case's text or thread, and the reply to it, in boxes that keyboards can scroll; ``flagged``: with the phrases
-    marked that a rule goes by.
-    """
+    """Text or thread, and the reply, in boxes that keyboards can scroll; ``flagged``: with phrases marked."""
     phrases, pane = flagged_phrases(text, thread) if flagged else (), macros("texts")
     if thread is None:
         shown = pane.box(label, _marked(text, phrases))

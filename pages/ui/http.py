@@ -201,9 +201,7 @@ async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _led_on(scope: Scope) -> RedirectResponse | None:
-    """From the address that forgets the cookie of a sign-in back to where the person was, and after a sign-in to where
-    they wanted to go.
-    """
+    """From where the cookie is forgotten back to the page, and after a sign-in to where they wanted to go."""
     target, forgotten = None, [NEXT_COOKIE]
     if scope["path"] == SIGN_IN_AGAIN:
         wanted = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("next", [""])[0]

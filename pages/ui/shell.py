@@ -120,9 +120,7 @@ STOPPED = "AI decisions paused: every new text is escalated to a clinician."
 
 
 def say_notice(place: DeltaGenerator, site: SiteSettings, *, simulated: bool) -> None:
-    """Write every page's notice in its place, where it stays until a run writes it anew: emptied at a run's begin, it
-    would move all that stands below it.
-    """
+    """Every page's notice, which stays until a run writes it anew, so that nothing below it moves."""
     parts = [f":orange-badge[⚠ {literal(SIMULATED_NOTICE)}]"] if simulated else []
     parts += [f":small[{NOT_A_CRISIS_SERVICE}]"]
     parts += [f":small[In crisis? {literal(site.help_text)}]"] if site.help_text.strip() else []
@@ -133,9 +131,7 @@ def say_notice(place: DeltaGenerator, site: SiteSettings, *, simulated: bool) ->
 
 
 def mount(name: str, data: Mapping[str, Any], key: str) -> None:
-    """Place a component of the browser's. It does what it does over routes of its own; all that it asks of the page is
-    to ``run`` again.
-    """
+    """Place a component of the browser's: all that it asks of the page is to ``run`` again."""
     _component(name)(data=[data], key=key, on_run_change=lambda: None)
 
 

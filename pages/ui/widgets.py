@@ -130,9 +130,7 @@ def results_address(batch_id: str, **filters: str) -> str:
 
 
 def result_links_html(batch_id: str, found: Progress, *, linked: bool = True) -> str:
-    """Counts of a batch by outcome, each with its list for whoever may see outcomes; the rejected rows are in their
-    file.
-    """
+    """Counts of a batch by outcome, each with its list for whoever may see outcomes."""
     counted = (
         ("safe", found.safe, "safe", Outcome.SAFE.value),
         ("unsafe", found.unsafe, "unsafe", Outcome.UNSAFE.value),
@@ -152,9 +150,7 @@ _RECORDED = "typed_recorded"
 
 
 def keep_typed(person: Actor, *, fields: bool = True) -> None:
-    """Have the browser keep what is typed; call it once on a page that may have such ``fields``. Nothing where it has
-    none now and nothing was recorded.
-    """
+    """Have the browser keep what is typed in ``fields``; once a page."""
     recorded = st.session_state.pop(_RECORDED, [])
     if not fields and not recorded:
         return
