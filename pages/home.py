@@ -8,8 +8,7 @@ from pages.batches.new_batch import sample_button
 from pages.batches.progress import batch_line, find_hold
 from pages.research.reports import Figure, agreement_figure, first_look_figure, is_awaited, missed_figure
 from pages.review.inbox_words import PRIORITY_WORDS, late_words, number_words, read_words
-from pages.site.health import agents_words, status_lines
-from pages.ui import auth, context
+from pages.ui import auth, context, widgets
 from pages.ui.shell import FOLDER
 from pages.ui.words import duration, last_midnight, literal
 from screening.review.policy import Action, is_allowed
@@ -86,8 +85,7 @@ def upload_door() -> None:
 def activity() -> None:
     now = context.now()
     st.header("System status")
-    agents = agents_words(context.settings_now(), context.own_pipeline())
-    for well, words in status_lines(db, agents, now):
+    for well, words in widgets.status_lines(db, now):
         st.markdown(f":green[●] {literal(words)}" if well else f":red[**▲ {literal(words)}**]")
     found, held = list_batches(db, person, SHOWN_BATCHES, now=now), find_hold(db, now)
     for one in found:

@@ -203,6 +203,9 @@ def start_card(upload: Upload, table: Table, found: Check) -> None:
                 research_order=research_order,
                 intake=describe_reading(table) | {"estimate": calls},
             )
+            lines = widgets.status_lines(context.database(), context.now())
+            if fault := next((words for well, words in lines if not well), ""):
+                st.warning(f"{literal(fault.removesuffix('.'))}. The texts of this file wait until it works again.")
             by_nobody = own.title if own and pipeline == own.pipeline else None
             start_buttons(upload, table, request, count_of(found.accepted, "text"), by_nobody)
 

@@ -20,14 +20,10 @@ from jobs.notify import Notifier
 from jobs.process import system_clock, worker_name
 from pages.ui import context
 from pages.ui.context import SharedLook, singleton
-from pages.ui.words import error_words, local_time
-from screening.pipeline.config import PipelineConfig
-from screening.pipeline.errors import NO_LABEL
 from screening.review.triage import Priority
-from screening.settings import Settings
 from storage.database import Database, passing_fault
 from storage.review.reports import figures, require_ready
-from storage.site.health import Fault, find_lasting, last_ended, workers_answer
+from storage.site.health import Fault
 
 LOOK_EVERY = timedelta(seconds=3)
 PROBE_BYTES = 8_192
@@ -155,26 +151,3 @@ ROUTES = [Route(HEALTH, _healthz), Route(READY, _readyz), Route(METRICS, _metric
 def notifier() -> Notifier:
     db, settings, name = context.database(), context.settings(), worker_name("app-")
     return Notifier(db=db, settings=settings, name=name, kind="app", clock=system_clock)
-
-
-def agents_words(settings: Settings, own: PipelineConfig | None) -> str:
-    """Which models answer for the agents of the site's own pipeline, or of a preset, whose nodes name none."""
-    if settings.simulated:
-        return "Keyword script (demo mode)"
-    models = dict.fromkeys(node.model or settings.model for node in own.nodes) if own else [settings.model]
-    return ("AI model " if len(models) == 1 else "AI models ") + ", ".join(models)
-
-
-def status_lines(db: Database, agents: str, now: datetime) -> list[tuple[bool, str]]:
-    """Whether the screening service and the model do their work, in a sentence each."""
-    (works, heard), fault, ended = workers_answer(db, now), find_lasting(db, Fault.MODEL), last_ended(db)
-    service, model = "Screening service: running", "no text screened yet"
-    if not works:
-        since = f" since {local_time(heard, now)}" if heard else ""
-        service = f"Screening is down{since}. New texts wait and nobody is screening them."
-    if fault is not None:
-        why = error_words(fault.cause or NO_LABEL).removeprefix("the model ")
-        model = f"{why} since {local_time(fault.began_at, now)}"
-    elif ended:
-        model = f"last text screened {local_time(ended, now)}"
-    return [(works, service), (works and fault is None, f"{agents}: {model}")]
