@@ -48,9 +48,7 @@ def who(account_id: str) -> str:
 
 
 def reveal_once(case_id: str) -> tuple[CaseText, Evidence]:
-    """Read once a visit, and once more after it was erased: each time the text or the evidence is read is a line in
-    the audit log.
-    """
+    """Read once a visit, and once more after it was erased: each time is a line in the audit log."""
     name = f"case_page_{case_id}_{is_erased(db, case_id)}"
     if name not in st.session_state:
         shown = reveal_evidence(db, by, case_id, browsing=True)

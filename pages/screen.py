@@ -73,9 +73,7 @@ def find_text() -> SingleText | None:
 
 
 def text_form(running: bool) -> None:
-    """The inputs; a press while a text is being screened does nothing. Ctrl+Enter is the form's own, in its boxes: a
-    shortcut of the button beside it would press twice.
-    """
+    """Ctrl+Enter is the form's own, in its boxes: a shortcut of the button beside it would press twice."""
     kind = st.segmented_control(
         "What to screen", [TEXT, CONVERSATION], default=TEXT, key="handed_in", label_visibility="collapsed",
         width="stretch", required=True,
@@ -139,9 +137,7 @@ def conversation_file() -> str | None:
 
 
 def start(typed: Typed, pipeline: PipelineConfig) -> None:
-    """Hand the text in, once a press, and look at it by its address from now on. A press that says the same as the
-    last one at nearly the same time is that one again.
-    """
+    """Hand the text in and look at it by its address; the same words at nearly the same time are one press."""
     now, handed_in = context.now(), (typed, pipeline.version)
     before, key, at = st.session_state.get("press", (None, "", now))
     if before != handed_in or (now - at).total_seconds() >= SAME_PRESS_S:
@@ -157,9 +153,7 @@ def start(typed: Typed, pipeline: PipelineConfig) -> None:
 
 
 def submit(typed: Typed, pipeline: PipelineConfig, key: str, now: datetime) -> str:
-    """Submit one text or conversation, and the reply to it where there is one; the case's id. Under one key it is one
-    text. Raises TurnsRefused for what cannot be read as a conversation.
-    """
+    """Submit one text or conversation; the case's id. Under one key it is one text. Raises TurnsRefused."""
     take, (text, reply, conversation) = receiver(settings), typed
     if conversation is not None:
         shape, cell = detect_shape(text)

@@ -122,9 +122,7 @@ class OpenPages:
         return {one.desk.case_id for one in open_ones if one.desk is not None}
 
     def give_back(self, db: Database, now: datetime) -> int:
-        """Give back what lies open in pages that are gone, looked for every few seconds at most; how many cases that
-        was.
-        """
+        """Give back what lies open in pages that are gone, looked for now and then; how many cases that was."""
         with self._lock:
             if self._looked_at is not None and timedelta() <= now - self._looked_at < LOOK_EVERY:
                 return 0
@@ -150,11 +148,14 @@ class OpenPages:
 def _give_back(db: Database, page: OpenPage, case_id: str, now: datetime) -> bool:
     with suppress(SessionEnded, Unidentified, Forbidden, LeaseLost):  # who is gone gave it back
         by = page.who().at(now)
-        for claim in claims.my_claims(db, by):
-            if claim.case_id == case_id:
-                inbox.release(db, by, case_id, claim.token, NOTE)
-                return True
+        if (claim := _held(db, by, case_id)) is not None:
+            inbox.release(db, by, case_id, claim.token, NOTE)
+            return True
     return False
+
+
+def _held(db: Database, by: Acting, case_id: str) -> Claim | None:
+    return next((claim for claim in claims.my_claims(db, by) if claim.case_id == case_id), None)
 
 
 @singleton
@@ -164,9 +165,7 @@ def open_pages() -> OpenPages:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Here:
-    """Who is at the page, and when; of which priorities and which upload alone the next case is, and whether this
-    person wants texts ``covered`` until they open them.
-    """
+    """Who is at the page, when, and what of the queue they want; ``covered``: texts only once they open them."""
 
     db: Database
     person: Actor
@@ -183,10 +182,6 @@ class Here:
         return self.person.at(self.now)
 
     @property
-    def lease(self) -> timedelta:
-        return timedelta(minutes=self.site.lease_minutes)
-
-    @property
     def desk(self) -> Desk | None:
         return self.page.desk
 
@@ -201,22 +196,19 @@ def see(here: Here, case_id: str | None) -> None:
     where the page is not known, as after a restart. Words that were erased meanwhile leave the desk of whoever read
     them; of a case that is not read it is said where it stands, and nothing is shown.
     """
-    page, desk = here.page, here.desk
-    if not page.known:
+    desk = here.desk
+    if not here.page.known:
         open_case(here, case_id)
-        return
-    had = desk is not None and desk.mine is not None and desk.text is not None and desk.text.text != ERASED
-    if desk is not None and had and is_erased(here.db, desk.case_id):
+    elif desk and desk.mine and desk.text and desk.text.text != ERASED and is_erased(here.db, desk.case_id):
         open_case(here, desk.case_id)
 
 
 def _find(here: Here, case_id: str) -> Desk:
-    held = next((claim for claim in claims.my_claims(here.db, here.by) if claim.case_id == case_id), None)
-    if held is not None:
-        return open_desk(here, held)
-    desk = Desk(case_id=case_id)
+    if (held := _held(here.db, here.by, case_id)) is not None:
+        return lay_out(here, held)
     mine = my_review(here, case_id)
-    return desk if mine is None else with_text(here, replace(desk, mine=mine))
+    desk = Desk(case_id=case_id, mine=mine)
+    return desk if mine is None else with_text(here, desk)
 
 
 def my_review(here: Here, case_id: str) -> Review | None:
@@ -230,15 +222,14 @@ def place(here: Here, desk: Desk) -> Standing:
     """Where the case of an unread desk is now; the desk takes up a lease that another page of theirs renewed, and that
     the case has become more urgent: it may be screened while somebody reads it.
     """
-    held = next((claim for claim in claims.my_claims(here.db, here.by) if claim.case_id == desk.case_id), None)
-    if held is None:
+    if (held := _held(here.db, here.by, desk.case_id)) is None:
         return standing(here.db, here.by, desk.case_id, None)
     known = desk.claim
     if known is not None and held.priority < known.priority:
         here.page.said = "This case has become more urgent."
     if held != known:
         same = desk.text is not None or (known is not None and known.token == held.token)
-        here.page.lay(replace(desk, claim=held) if same else open_desk(here, held))
+        here.page.lay(replace(desk, claim=held) if same else lay_out(here, held))
     return Standing(place=Place.HELD)
 
 
@@ -251,51 +242,45 @@ def is_in_hand(here: Here) -> bool:
 def renew(here: Here, desk: Desk) -> None:
     """Renew the lease after a sign of activity, once a part of it has passed."""
     claim = desk.claim
-    if desk.mine or claim is None or not here.now < claim.expires_at <= here.now + RENEW_BELOW * here.lease:
+    lease = here.site.lease
+    if desk.mine or claim is None or not here.now < claim.expires_at <= here.now + RENEW_BELOW * lease:
         return
     try:
-        claim = claims.renew(here.db, here.by, desk.case_id, claim.token, here.lease)
+        claim = claims.renew(here.db, here.by, desk.case_id, claim.token, lease)
     except LeaseLost:
         claim = None
     here.page.lay(replace(desk, claim=claim))
 
 
-def open_desk(here: Here, claim: Claim) -> Desk:
-    """A case just claimed, its text loaded unless this person wants texts covered."""
-    return lay_out(here, claim) if here.covered else with_text(here, lay_out(here, claim))
+def lay_out(here: Here, claim: Claim, shown: CaseText | None = None) -> Desk:
+    """A case just claimed, its text as it was ``shown``, else loaded unless this person wants texts covered."""
+    asked = adjudication.has_asked(here.db, here.person, claim.case_id)
+    desk = Desk(case_id=claim.case_id, claim=claim, asked=asked)
+    return desk if shown is None and here.covered else with_text(here, desk, shown)
 
 
-def lay_out(here: Here, claim: Claim) -> Desk:
-    """A case just claimed, its text covered."""
-    return Desk(case_id=claim.case_id, claim=claim, asked=adjudication.has_asked(here.db, here.person, claim.case_id))
-
-
-def with_text(here: Here, desk: Desk) -> Desk:
+def with_text(here: Here, desk: Desk, shown: CaseText | None = None) -> Desk:
     """The desk with the text on it; a line in the audit log, and one more text read since midnight UTC."""
     if desk.text is not None:
         return desk
-    return with_shown(desk, show(here.db, here.by, desk.case_id, desk.claim.token if desk.claim else None))
-
-
-def with_shown(desk: Desk, shown: CaseText) -> Desk:
-    return replace(desk, text=shown, near=shown.near, left=shown.left)
+    found = shown or show(here.db, here.by, desk.case_id, desk.claim.token if desk.claim else None)
+    return replace(desk, text=found, near=found.near, left=found.left)
 
 
 def open_next_desk(here: Here) -> Desk | None:
     """What they hold already, else the case due next: with its text, unless they want texts covered."""
     if (held := _find_left_behind(here)) is not None:
-        return open_desk(here, held)
+        return lay_out(here, held)
+    wanted = here.db, here.by, here.site.lease, here.priorities
     if here.covered:
-        claim = claims.claim_next(here.db, here.by, here.lease, here.priorities, batch=here.batch)
-        return None if claim is None else open_desk(here, claim)
-    opened = open_next(here.db, here.by, here.lease, here.priorities, batch=here.batch)
-    return None if opened is None else with_shown(lay_out(here, opened[0]), opened[1])
+        claim = claims.claim_next(*wanted, batch=here.batch)
+        return None if claim is None else lay_out(here, claim)
+    opened = open_next(*wanted, batch=here.batch)
+    return None if opened is None else lay_out(here, *opened)
 
 
 def _find_left_behind(here: Here) -> Claim | None:
-    """A case that this person holds and has not read, after a reload for instance; not before a more urgent one, nor
-    one that lies open in another window of theirs.
-    """
+    """A case they hold unread, as after a reload; not before a more urgent one, nor one open elsewhere."""
     if not (claimed := claims.my_claims(here.db, here.by)):
         return None
     elsewhere = open_pages().on_other_desks(here.person.id, here.page, here.now)

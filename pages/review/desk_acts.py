@@ -7,19 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pages.review import desk_view, inbox_words
-from pages.review.desk import (
-    Desk,
-    Here,
-    is_in_hand,
-    lay_out,
-    my_review,
-    open_case,
-    open_desk,
-    open_next_desk,
-    renew,
-    with_shown,
-    with_text,
-)
+from pages.review.desk import Desk, Here, is_in_hand, lay_out, my_review, open_case, open_next_desk, renew, with_text
 from pages.ui.words import last_midnight, sentence
 from screening.review.policy import Forbidden
 from screening.review.review_form import ReviewForm
@@ -188,9 +176,7 @@ def _revise(here: Here, act: Act) -> None:
 
 
 def _reveal(here: Here, act: Act) -> None:
-    """What the engine and other reviewers said, once this person's own review is saved; where they took it back in
-    another page meanwhile, the case as it is now.
-    """
+    """What the engine and others said, once their own review is saved; where they took it back, the case."""
     desk = _on_desk(here, act)
     if desk.mine is None or desk.evidence is not None:
         return
@@ -219,11 +205,11 @@ def _urgent(here: Here, act: Act) -> None:
 def _take(here: Here, act: Act) -> None:
     if is_in_hand(here):
         raise Refused("Submit or leave the case you have open first.")
+    wanted = here.db, here.by, act.case_id, here.site.lease
     if here.covered:
-        here.page.lay(open_desk(here, claims.claim(here.db, here.by, act.case_id, here.lease)))
+        here.page.lay(lay_out(here, claims.claim(*wanted)))
     else:
-        claim, shown = evidence.open_named(here.db, here.by, act.case_id, here.lease)
-        here.page.lay(with_shown(lay_out(here, claim), shown))
+        here.page.lay(lay_out(here, *evidence.open_named(*wanted)))
 
 
 def _previous(here: Here, act: Act) -> None:
@@ -238,8 +224,8 @@ def _previous(here: Here, act: Act) -> None:
 
 
 def _undo(here: Here, act: Act) -> None:
-    claim = reviews.take_back(here.db, here.by, act.case_id, act.review or "", here.lease)
-    here.page.lay(open_desk(here, claim))
+    claim = reviews.take_back(here.db, here.by, act.case_id, act.review or "", here.site.lease)
+    here.page.lay(lay_out(here, claim))
     here.page.last = None
 
 
@@ -252,11 +238,15 @@ def _open_at_once(here: Here, act: Act) -> None:
 def _leave(words: str, leave: Callable[..., object]) -> Callable[[Here, Act], None]:
     def do(here: Here, act: Act) -> None:
         leave(here.db, here.by, act.case_id, act.token, act.note)
-        _drop_sent_note(here, act)
-        here.page.lay(None)
-        here.page.said = words
+        _clear(here, act, words)
 
     return do
+
+
+def _clear(here: Here, act: Act, words: str) -> None:
+    _drop_sent_note(here, act)
+    here.page.lay(None)
+    here.page.said = words
 
 
 def _drop_sent_note(here: Here, act: Act) -> None:
@@ -268,10 +258,8 @@ def _drop_sent_note(here: Here, act: Act) -> None:
 
 def _hand_over(here: Here, act: Act) -> None:
     inbox.hand_over(here.db, here.by, act.case_id, act.token, act.to, act.note)
-    _drop_sent_note(here, act)
     name = next((each.name for each in colleagues(here.db, here.person) if each.id == act.to), "a colleague")
-    here.page.lay(None)
-    here.page.said = f"Transferred to {visible(name)}."
+    _clear(here, act, f"Transferred to {visible(name)}.")
 
 
 def _second(here: Here, act: Act) -> None:

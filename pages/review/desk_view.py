@@ -31,10 +31,7 @@ def part_of(text: CaseText | None, part: str) -> str:
 
 
 def received_form(form: Mapping[str, Any], text: CaseText | None) -> dict[str, Any]:
-    """The fields as storage takes them: without what is only the browser's, marks in the text as received.
-
-    Marks of a text that is not at hand are left out, and so are those that hold nothing.
-    """
+    """The fields as storage takes them, marks in the text as received; none of a text not at hand."""
     fields = {name: value for name, value in form.items() if name not in _OF_THE_BROWSER and value is not None}
     marks = []
     for mark in () if text is None else form.get("marks") or ():
@@ -109,25 +106,18 @@ def _ms(at: datetime) -> int:
 def _stage(here: Here) -> dict[str, Any]:
     desk = here.desk
     if desk is None:
-        return {
-            "stage": "idle",
-            "words": inbox_words.waiting_words(queue.counts(here.db, here.by, here.priorities, here.batch)),
-        }
+        waiting = queue.counts(here.db, here.by, here.priorities, here.batch)
+        return {"stage": "idle", "words": inbox_words.waiting_words(waiting)}
     may_take = is_allowed(here.person, Action.CLAIM_NAMED, here.person.id)
     if desk.only_named:
         kept = inbox_words.is_filled_in(load_draft(here.db, here.person, desk.case_id))
-        words = "This case is not assigned to you, so nothing of it is shown." + (
-            " What you had filled in is kept and comes back with it." if kept else ""
-        )
+        words = "This case is not assigned to you, so nothing of it is shown."
+        words += " What you had filled in is kept and comes back with it." if kept else ""
         return {"stage": "named", "words": words, "case": {"id": desk.case_id}, "may_take": may_take}
     if desk.mine is None:
         return _unread_stage(here, desk, may_take=may_take)
-    return {
-        "stage": "read",
-        "case": _case(here, desk),
-        "read": _read_stage(here, desk, desk.mine),
-        **_draft(here, desk),
-    }
+    shown = {"case": _case(here, desk), "read": _read_stage(here, desk, desk.mine)}
+    return {"stage": "read", **shown, **_draft(here, desk)}
 
 
 def _unread_stage(here: Here, desk: Desk, *, may_take: bool) -> dict[str, Any]:
@@ -197,13 +187,8 @@ def _case(here: Here, desk: Desk) -> dict[str, Any]:
 def _priority(priority: Priority, why: str) -> dict[str, Any]:
     words = f"{inbox_words.PRIORITY_MARKS[priority]} {inbox_words.PRIORITY_WORDS[priority]}"
     needing = [label.value for label in ReviewLabel if needs_disposition(label, priority)]
-    return {
-        "priority": int(priority),
-        "priority_words": words,
-        "why": why,
-        "needs_note": priority in NEEDS_NOTE,
-        "needing": needing,
-    }
+    shown = {"priority": int(priority), "priority_words": words, "why": why}
+    return shown | {"needs_note": priority in NEEDS_NOTE, "needing": needing}
 
 
 def _texts(text: CaseText | None) -> dict[str, Any]:

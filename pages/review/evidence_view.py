@@ -37,10 +37,7 @@ def pipeline_of(evidence: Evidence) -> PipelineConfig | None:
 
 
 def evidence_html(evidence: Evidence, *, opened: bool = False) -> str:
-    """All runs in the order they were made, then the nodes that were not asked.
-
-    ``opened`` shows each node's question as well.
-    """
+    """All runs in their order, then the nodes that were not asked; ``opened`` shows questions as well."""
     pipeline = pipeline_of(evidence)
     nodes = {node.name: node for node in pipeline.nodes} if pipeline else {}
     asked = {run.node for run in evidence.runs}

@@ -150,12 +150,7 @@ def number_words(number: int) -> str:
 
 def state_words(state: State) -> str:
     """What keeps a case, in one word; empty where it is free."""
-    short = {
-        State.FREE: "",
-        State.MINE: "assigned to you",
-        State.READ: "reviewed",
-        State.HELD: "assigned",
-    }
+    short = {State.FREE: "", State.MINE: "assigned to you", State.READ: "reviewed", State.HELD: "assigned"}
     return short.get(state, state.value)
 
 
@@ -236,7 +231,6 @@ LABEL_KEYS = {
     review_form.ReviewLabel.UNSAFE: "2",
     review_form.ReviewLabel.INSUFFICIENT_INFORMATION: "3",
 }
-CERTAINTY_KEYS = {1: "4", 2: "5", 3: "6", 4: "7", 5: "8"}
 DISPOSITION_KEYS = "QWERTY"
 LEVELS = {
     0: "0 None / denied",
@@ -307,16 +301,10 @@ def form_offer(
             for each, key in zip(dispositions, DISPOSITION_KEYS, strict=False)
         ],
         "labels": [[label.value, LABEL_WORDS[label], LABEL_KEYS[label]] for label in review_form.ReviewLabel],
-        "certainties": [
-            [level, CERTAINTY_WORDS[level], key, HOW_CERTAIN[level]] for level, key in CERTAINTY_KEYS.items()
-        ],
+        "certainties": [[level, said, str(level + 3), HOW_CERTAIN[level]] for level, said in CERTAINTY_WORDS.items()],
         "coding": [
             _one("subject", "About", review_form.Subject, none="not chosen"),
-            {
-                "name": "ideation",
-                "title": "Ideation",
-                "values": [[None, "not stated"], *([level, said] for level, said in LEVELS.items())],
-            },
+            {"name": "ideation", "title": "Ideation", "values": [[None, "not stated"], *map(list, LEVELS.items())]},
             _one("intent", "Intent", review_form.Intent),
             _one("plan", "Plan", review_form.Plan),
             _one("means", "Access to means", review_form.Means),
@@ -333,13 +321,8 @@ def form_offer(
 
 def _one(name: str, title: str, kind: type[StrEnum], none: str = "") -> dict[str, Any]:
     """A field with one choice of several. What it begins with comes first, so that it can be chosen again."""
-    start = next((value for value in kind if value.value == "not_stated"), None)
-    first = [[None, none or "not stated"]]
-    return {
-        "name": name,
-        "title": title,
-        "values": first + [[value.value, words(value)] for value in kind if value is not start],
-    }
+    others = [[value.value, words(value)] for value in kind if value.value != "not_stated"]
+    return {"name": name, "title": title, "values": [[None, none or "not stated"], *others]}
 
 
 def _many(name: str, title: str, kind: type[StrEnum]) -> dict[str, Any]:
@@ -357,9 +340,5 @@ def guideline(site: SiteSettings) -> dict[str, Any]:
 
 def review_words(form: review_form.ReviewForm) -> str:
     said = f"{LABEL_WORDS[form.label]} ({HOW_CERTAIN[form.certainty]})"
-    next_step = (
-        ""
-        if form.disposition is review_form.Disposition.UNDECIDED
-        else f", {DISPOSITION_WORDS[form.disposition].lower()}"
-    )
-    return said + next_step
+    undecided = form.disposition is review_form.Disposition.UNDECIDED
+    return said if undecided else f"{said}, {DISPOSITION_WORDS[form.disposition].lower()}"
