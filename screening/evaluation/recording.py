@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -57,10 +57,9 @@ class NodeDraws:
     ahead: "dict[int, NodeDraws]" = field(default_factory=dict)
 
     @classmethod
-    def of(cls, draws: Sequence[Draw], price: Price | None = None) -> "NodeDraws":
-        usage = reduce(lambda total, draw: total + draw.usage, draws, Usage())
-        spent = usage.input_tokens + usage.output_tokens
-        return cls(codes=encode_draws(draws), tokens=spent or None, cost_usd=price(usage) if price else None)
+    def of(cls, draw: Draw, price: Price | None) -> "NodeDraws":
+        spent, cost = draw.usage.input_tokens + draw.usage.output_tokens, price(draw.usage) if price else None
+        return cls(codes=encode_draws([draw]), tokens=spent or None, cost_usd=cost)
 
     def append(self, more: "NodeDraws") -> None:
         """Add draws at the end; one part of unknown cost makes the whole cost unknown."""
@@ -127,22 +126,23 @@ class Purse:
     until there is a mean.
     """
 
-    most_usd: float
-    per_call: float
+    most_usd: float = inf
+    per_call: float = 0.0
     spent_usd: float = 0.0
     calls: int = 0
     _under_way: int = 0
 
-    def begin(self, calls: int) -> None:
-        """Set money aside for a draw batch. SamplerError where it would not suffice."""
+    @contextmanager
+    def set_aside(self, calls: int) -> Iterator[None]:
+        """Money for a draw batch, as long as it is under way. SamplerError where it would not suffice."""
         if self.spent_usd + (self._under_way + calls) * self._each > self.most_usd:
-            raise SamplerError(
-                "max_usd", f"one more draw batch could cost more than {self.most_usd:.2f}", stops_batch=True
-            )
+            words = f"one more draw batch could cost more than {self.most_usd:.2f}"
+            raise SamplerError("max_usd", words, stops_batch=True)
         self._under_way += calls
-
-    def end(self, calls: int) -> None:
-        self._under_way -= calls
+        try:
+            yield
+        finally:
+            self._under_way -= calls
 
     def pay(self, cost_usd: float | None) -> None:
         """An answer came; one of unknown cost counts as much as the guess."""
@@ -163,7 +163,7 @@ class _Extending:
     live: DrawSource
     price: Price | None = None
     keep: Keep | None = None
-    purse: Purse | None = None
+    purse: Purse = field(default_factory=Purse)
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         kept, end = self.book.of(self.case, request.node), request.first + request.count
@@ -175,23 +175,17 @@ class _Extending:
         first = len(kept.codes)
 
         def took(place: int, draw: Draw) -> None:
-            answer = NodeDraws.of([draw], self.price)
-            if self.purse:
-                self.purse.pay(answer.cost_usd)
+            answer = NodeDraws.of(draw, self.price)
+            self.purse.pay(answer.cost_usd)
             if self.keep:
                 self.keep(self.case, request.node, first + place, answer)
             kept.keep(first + place, answer)
 
         bill = Bill(took=took)  # so that a draw batch that fails, or is stopped, loses none
-        if self.purse:
-            self.purse.begin(end - first)
-        try:
-            asked = replace(request, first=first, count=end - first, bill=bill, enough=None)
+        asked = replace(request, first=first, count=end - first, bill=bill, enough=None)
+        with self.purse.set_aside(end - first):
             for place, draw in enumerate(await self.live.draw(asked)):
                 bill.record_answer(place, draw)  # for a source that keeps no bill
-        finally:
-            if self.purse:
-                self.purse.end(end - first)
 
 
 async def record_draws(
@@ -219,7 +213,7 @@ async def record_draws(
         async with gate:
             try:
                 for pipeline in pending if not stop.is_set() else ():
-                    extending = _Extending(book, case, sampler, price, keep, purse)
+                    extending = _Extending(book, case, sampler, price, keep, purse or Purse())
                     await screen(book.items[case].text, Guard(), pipeline, extending)
             except SamplerError as error:
                 failed[error.kind] = failed.get(error.kind, 0) + 1

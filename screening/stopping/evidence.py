@@ -15,6 +15,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from screening.labels import LABELS
+
 PRIOR = 0.25
 """Both parameters of the Beta prior, truncated to θ > ½, that the likelihood ratios are mixed over."""
 JEFFREYS = 0.5
@@ -128,7 +130,7 @@ def clopper_pearson(successes: float, draws: float, delta: float) -> Band:
     return float(low), float(high)
 
 
-def algorithm_one_radius(pulls: int, delta: float, arms: int = 3) -> float:
+def algorithm_one_radius(pulls: int, delta: float) -> float:
     """Half width w = √(ln(4·K·T²/δ) / (2T)) after T pulls of one arm (paper, Algorithm 1 line 6).
 
     Valid at every T and for all K arms together: two-sided Hoeffding at δ/(2KT²), and Σ 1/T² < 2.
@@ -138,7 +140,7 @@ def algorithm_one_radius(pulls: int, delta: float, arms: int = 3) -> float:
     0.976
     """
     require_probability(delta)
-    return sqrt(log(4 * arms * pulls**2 / delta) / (2 * pulls)) if pulls else inf
+    return sqrt(log(4 * len(LABELS) * pulls**2 / delta) / (2 * pulls)) if pulls else inf
 
 
 def require_probability(delta: float) -> None:

@@ -88,14 +88,6 @@ class Contract:
         if any(said is mode for said, mode in dict(self.pairs)):
             raise ValueError("naming the mode is no error")
 
-    def bound(self, said: Label, mode: Label) -> float:
-        """The promise for one mix-up: its own bound or the one for any.
-
-        >>> Contract(any_wrong=0.05, pairs=(((Label.SAFE, Label.UNSAFE), 0.001),)).bound(Label.UNSAFE, Label.SAFE)
-        0.05
-        """
-        return min(self.any_wrong, dict(self.pairs).get((said, mode), self.any_wrong))
-
     def words(self) -> str:
         r"""The contract as one sentence for pages, exports and the command line.
 
@@ -118,10 +110,8 @@ DEFAULT_CONTRACT = Contract(any_wrong=0.05, pairs=SAFE_ERRORS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arm:
-    """One label as the evidence stands: its estimate with a band, over ``draws`` draws.
-
-    ``estimate`` is None before the first draw. ``low`` and ``high`` bound the probability that the node's
-    model gives this label, simultaneously over all looks, at the rule's own level.
+    """One label as the evidence stands: its estimate (None before the first draw) with limits of the probability that
+    the node's model gives it, at all looks together, at the rule's own level.
     """
 
     label: Label
@@ -194,7 +184,7 @@ class StoppingRule(BaseModel, ABC):
 
     @property
     def error_bound(self) -> float | None:
-        """δ: bound on naming a label that is not the mode, whatever the mode; None without a contract."""
+        """δ: bound on naming a label that is not the mode; None without a contract."""
         return None if self.contract is None else self.contract.any_wrong
 
     def tallies(self, draws: Draws) -> tuple[list[int], list[int]]:
@@ -441,7 +431,7 @@ class SuccessiveElimination(StoppingRule):
         """p̂ ± w, clipped to [0, 1]."""
         if not draws:
             return 0.0, 1.0
-        estimate, width = successes / draws, algorithm_one_radius(draws, self.delta, K)
+        estimate, width = successes / draws, algorithm_one_radius(draws, self.delta)
         return max(0.0, estimate - width), min(1.0, estimate + width)
 
     def comparisons(self, draws: Draws) -> tuple[Comparison, ...]:
@@ -484,7 +474,7 @@ def least_gap(pulls: int, delta: float) -> int:
     >>> least_gap(24, 0.05)
     24
     """
-    return floor(2 * pulls * algorithm_one_radius(pulls, delta, K)) + 1
+    return floor(2 * pulls * algorithm_one_radius(pulls, delta)) + 1
 
 
 def run(rule: StoppingRule, draws: Draws) -> tuple[Codes, Codes, Integers]:
@@ -612,7 +602,7 @@ def smallest_decidable_gap(rule: StoppingRule) -> float | None:
     if minimum_budget(rule) > rule.budget:
         return None
     if isinstance(rule, SuccessiveElimination):
-        return 2 * algorithm_one_radius(rule.budget // K, rule.delta, K)
+        return 2 * algorithm_one_radius(rule.budget // K, rule.delta)
     if not isinstance(rule, Pairwise):
         return None
     level = rule.level(Label.UNSAFE, Label.SAFE)

@@ -15,12 +15,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from screening.labels import LABELS
-from screening.stopping.evidence import log_evidence, require_probability
-from screening.stopping.rules import NONE, CountRule, Draws, Integers, MajorityVote, StoppingRule, first_named, run
+from screening.stopping.evidence import Floats, log_evidence, require_probability
+from screening.stopping.rules import NONE, CountRule, Draws, Integers, K, MajorityVote, StoppingRule, first_named, run
 
-Floats = NDArray[np.float64]
-K = len(LABELS)
 SIMULATED = 4_000
 """Sequences that a rule is run on which depends on more than counts."""
 
@@ -42,20 +39,14 @@ class OperatingCharacteristics:
     @property
     def right(self) -> float:
         """Probability of naming the mode (any of them, if several labels are equally probable)."""
-        return sum(self._shares(is_mode=True))
+        top = max(self.probabilities)
+        return sum(named for named, each in zip(self.identified, self.probabilities, strict=True) if each == top)
 
     @property
     def wrong(self) -> float:
         """Probability of naming a label that is not the mode: what the contract bounds."""
-        return sum(self._shares(is_mode=False))
-
-    def _shares(self, *, is_mode: bool) -> list[float]:
         top = max(self.probabilities)
-        return [
-            named
-            for named, probability in zip(self.identified, self.probabilities, strict=True)
-            if (probability == top) is is_mode
-        ]
+        return sum(named for named, each in zip(self.identified, self.probabilities, strict=True) if each != top)
 
 
 def operating_characteristics(rule: StoppingRule, probabilities: Sequence[float]) -> OperatingCharacteristics:
@@ -81,16 +72,19 @@ def _exact(rule: CountRule, mix: tuple[float, ...]) -> OperatingCharacteristics:
         label = rule.named(counts)
         ends = np.array([live[label == arm].sum() for arm in range(K)])
         live[label != NONE] = 0
+        given_up = 0.0
         if rule.stops_for_futility or calls == rule.budget:
             hopeless = ~_hopeful(rule, counts, rule.budget - calls)
             given_up = float(live[hopeless].sum())
             live[hopeless] = 0
-        else:
-            given_up = 0.0
         identified += ends
         abstained += given_up
         mean_calls += calls * (float(ends.sum()) + given_up)
-        live = _after_draw(live, mix)
+        after = np.zeros((calls + 2, calls + 2))
+        after[1:, :-1] += mix[0] * live
+        after[:-1, 1:] += mix[1] * live
+        after[:-1, :-1] += mix[2] * live
+        live = after
     return OperatingCharacteristics(
         probabilities=mix, identified=tuple(identified.tolist()), abstained=abstained, mean_calls=mean_calls
     )
@@ -103,14 +97,6 @@ def _hopeful(rule: CountRule, counts: Integers, remaining: int) -> NDArray[np.bo
         later[arm] += remaining
         hopeful |= rule.named(later) != NONE
     return hopeful
-
-
-def _after_draw(live: NDArray[np.float64], mix: Sequence[float]) -> NDArray[np.float64]:
-    after = np.zeros((len(live) + 1, len(live) + 1))
-    after[1:, :-1] += mix[0] * live
-    after[:-1, 1:] += mix[1] * live
-    after[:-1, :-1] += mix[2] * live
-    return after
 
 
 def _simulate(rule: StoppingRule, mix: tuple[float, ...]) -> OperatingCharacteristics:
@@ -180,17 +166,16 @@ class Schedule(StrEnum):
     SUMMABLE = "summable"
 
 
-def scheduled_delta(schedule: Schedule, delta: float, case: int) -> float:
-    """δ_t of case t: δ, or δ/t, or 6δ/(π²t²). ValueError for a case below 1.
+def scheduled_deltas(schedule: Schedule, delta: float, cases: int) -> Floats:
+    """δ_t of cases t = 1, 2, … T: δ, or δ/t, or 6δ/(π²t²).
 
-    >>> round(scheduled_delta(Schedule.HARMONIC, 0.05, 10), 6)
-    0.005
+    >>> scheduled_deltas(Schedule.HARMONIC, 0.05, 2).tolist()
+    [0.05, 0.025]
     """
     require_probability(delta)
-    if case < 1:
-        raise ValueError("cases are counted from 1")
-    share = {Schedule.CONSTANT: 1.0, Schedule.HARMONIC: 1 / case, Schedule.SUMMABLE: 6 / (pi * case) ** 2}
-    return delta * share[schedule]
+    t = np.arange(1, cases + 1)
+    shares = {Schedule.CONSTANT: np.ones(cases), Schedule.HARMONIC: 1 / t, Schedule.SUMMABLE: 6 / (pi * t) ** 2}
+    return delta * shares[schedule]
 
 
 def expected_wrong_commits(schedule: Schedule, delta: float, cases: int) -> float:
@@ -202,7 +187,7 @@ def expected_wrong_commits(schedule: Schedule, delta: float, cases: int) -> floa
     >>> round(expected_wrong_commits(Schedule.CONSTANT, 0.05, 1000), 6)
     50.0
     """
-    return sum(scheduled_delta(schedule, delta, case) for case in range(1, cases + 1))
+    return float(np.cumsum(scheduled_deltas(schedule, delta, cases))[-1])
 
 
 Kinds = Mapping[tuple[float, float, float], float]
@@ -252,7 +237,7 @@ def simulate_regret(
     votes_of = [(modes, *MajorityVote(budget=votes).stops(draws)) for modes, draws in sample]
     curves = [_curve(f"majority vote n={votes}", votes_of, None)]
     for schedule in Schedule:
-        deltas = np.array([scheduled_delta(schedule, delta, case) for case in range(1, cases + 1)])
+        deltas = scheduled_deltas(schedule, delta, cases)
         found = [(modes, *adapt(draws, deltas, evidence)) for modes, draws in sample]
         curves.append(_curve(f"adaptive, {schedule} δ", found, np.cumsum(deltas)))
     return tuple(curves)

@@ -45,7 +45,7 @@ from screening.stopping.theory import (
     fixed_sample_size,
     information_bound,
     operating_characteristics,
-    scheduled_delta,
+    scheduled_deltas,
     simulate_regret,
 )
 from tests.fixtures import tables
@@ -61,8 +61,6 @@ def test_the_information_bound_and_that_nothing_drawn_tells_nothing_and_what_can
     for delta in (0, 1, -1):
         with pytest.raises(ValueError, match="delta"):
             dkw_radius(10, delta)
-    with pytest.raises(ValueError, match="from 1"):
-        scheduled_delta(Schedule.HARMONIC, 0.05, 0)
     with pytest.raises(ValueError, match="successes"):
         confidence_sequence(3, 2, 0.05)
     for p in [(0.5, 0.5), (0.5, 0.6, 0.0), (1.2, -0.2, 0.0)]:
@@ -143,7 +141,7 @@ def test_algorithm_one_is_simulated_with_the_mean_calls_of_exact_calculation(p, 
 def test_the_error_level_of_each_case_and_their_sum():
     squares = (6 / pi**2, 1.5 / pi**2, 2 / 3 / pi**2)
     for schedule, shares in zip(Schedule, [(1, 1, 1), (1, 1 / 2, 1 / 3), squares], strict=True):
-        assert [scheduled_delta(schedule, 0.05, t) / 0.05 for t in (1, 2, 3)] == pytest.approx(list(shares))
+        assert scheduled_deltas(schedule, 0.05, 3) / 0.05 == pytest.approx(np.array(shares))
         assert expected_wrong_commits(schedule, 0.05, 3) == pytest.approx(0.05 * sum(shares))
 
 
