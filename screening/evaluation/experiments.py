@@ -131,7 +131,7 @@ class NodeRecord:
 
 
 def node_record(cases: Sequence[str], tokens: Floats | None = None, costs: Floats | None = None) -> NodeRecord:
-    """From each case's draw codes, with the tokens (0 where they are unknown) and dollars that they took in all.
+    """From each case's draw codes, with the tokens and dollars that they took in all, NaN where they are unknown.
     ValueError for what is no draw code.
     """
     numbers: dict[str, int] = {}
@@ -149,13 +149,10 @@ def node_record(cases: Sequence[str], tokens: Floats | None = None, costs: Float
         raise ValueError("not a draw code")
     draws = np.full((len(sizes), int(sizes.max(initial=0))), NO_DRAW, dtype=np.uint8)
     draws[np.arange(draws.shape[1]) < sizes[:, None]] = labels
-    made, of = sizes[place][of], place[of]
-    by_draw = [
-        np.full(len(cases), np.nan) if each is None else np.where(made > 0, each, np.nan) / np.maximum(made, 1)
-        for each in (tokens, costs)
-    ]
-    spent = np.where(by_draw[0] == 0, np.nan, by_draw[0])
-    return NodeRecord(draws=draws, sizes=sizes, of=of, tokens=spent, costs=by_draw[1])
+    of = place[of]
+    made = np.where(sizes > 0, sizes, np.nan)[of]
+    spent = [made * np.nan if each is None else each / made for each in (tokens, costs)]
+    return NodeRecord(draws=draws, sizes=sizes, of=of, tokens=spent[0], costs=spent[1])
 
 
 def _label_numbers() -> Draws:
@@ -208,8 +205,10 @@ class Record:
 
     def node(self, name: str) -> NodeRecord:
         """The node's draws; none at all where the record does not know the node."""
-        nothing, of = np.full(len(self.references), np.nan), np.zeros(len(self.references), np.int64)
-        return self.nodes.get(name) or replace(node_record([""]), of=of, tokens=nothing, costs=nothing)
+        if name in self.nodes:
+            return self.nodes[name]
+        nothing = np.full(len(self.references), np.nan)
+        return replace(node_record([""]), of=np.zeros(len(nothing), np.int64), tokens=nothing, costs=nothing)
 
     def measure(self, condition: PipelineConfig, guards: Mapping[int, Guard] | None = None) -> tuple[Measured, Told]:
         """The condition replayed on the draws, and what it made of each case; ``guards`` are as in `replay`."""
@@ -221,9 +220,8 @@ class Record:
         `OUTCOMES`, `NONE` for what is pending.
         """
         calls = np.stack([made.node(node.name).lengths for node in condition.nodes])
-        return self._measured(
-            condition, Replay(outcome=outcomes, node=np.full_like(outcomes, NONE), calls=calls), bounded=False
-        )
+        ran = Replay(outcome=outcomes, node=np.full_like(outcomes, NONE), calls=calls)
+        return self._measured(condition, ran, bounded=False)
 
     def _measured(self, condition: PipelineConfig, found: "Replay", *, bounded: bool) -> tuple[Measured, Told]:
         tokens, costs = (self._sums_per_case(condition, found.calls, what) for what in ("tokens", "costs"))
@@ -238,7 +236,7 @@ class Record:
         )
         unknown = costs is None or (bounded and found.unsettled > 0)
         # One after the other: what was summed case by case before stays the same to the last digit.
-        spent = None if costs is None or unknown else float(np.cumsum([0.0, *costs[found.settled]])[-1])
+        spent = None if costs is None or unknown else float(np.cumsum(np.append(0.0, costs[found.settled]))[-1])
         calls = found.total_calls.astype(np.int32)
         most = max(int(calls.max(initial=0)), sum(node.rule.budget for node in condition.nodes))
         return (

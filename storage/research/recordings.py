@@ -125,7 +125,7 @@ def _put(column: NDArray[Any], rows: Integers, some: Integers, values: NDArray[A
 def _draws(conn: Connection, batch_id: str, rows: Integers) -> dict[str, NodeRecord]:
     """By node: the draws of the main prompt, and what they took."""
     run = node_runs.c
-    columns = {"rows": run.row, "draws": run.draws, "tokens": run.input_tokens + run.output_tokens}
+    columns = {"rows": run.row, "draws": run.draws, "tokens": func.nullif(run.input_tokens + run.output_tokens, 0)}
     listed = [_in_one(conn, column).label(name) for name, column in columns.items()]
     query = select(run.node, *listed, _in_one(conn, _exact(conn, run.cost_usd)).label("costs"))
     nodes = {}

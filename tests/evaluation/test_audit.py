@@ -89,7 +89,8 @@ def test_what_double_reviews_measure_is_no_more_than_what_reviewers_recognize():
         (look,) = betting_sequence(np.array(both, float), looks=[len(both)], delta=0.05)
         assert (found.pairs, found.share) == (len(both), pytest.approx(2 * share / (1 + share)))
         assert found.at_least == pytest.approx(2 * look.low / (1 + look.low)) and found.at_least < found.share
-    assert recognized_share([]).at_least is None
+    nothing = recognized_share([])
+    assert (nothing.pairs, nothing.share, nothing.at_least) == (0, None, None)
 
 
 # --- guarantees: which reviews count, and where a plan begins and ends
@@ -140,6 +141,9 @@ def test_what_a_guarantee_is_bound_to_differs_with_model_prompts_rule_and_form()
     assert bound["Label definition"] == "review form 7" and len(bound) == 4
     assert pipeline_version(made).startswith("none ") and pipeline_version(made) != pipeline_version({})
     assert (binding_of({}, 7)["Model"], binding_of({}, 7)["Prompts"]) == ("none", "none")
+    asked = {"sampler": {"prompts": "p1", "lexicon": "9a1d", "models": ["a", "b"], "tools": (), "thinks": False}}
+    assert binding_of(asked, 7)["Prompts"] == "p1"
+    assert binding_of(asked, 7)["Model"] == "models a and b, thinks no, tools none"
 
 
 def test_the_reviews_required_are_the_exact_binomials():
