@@ -12,7 +12,7 @@ from math import sqrt
 import numpy as np
 
 from screening.evaluation.agreement import Ratings, gwet_ac1, krippendorff_alpha, label_agreement, with_interval
-from screening.evaluation.audit import AuditCase, Stratum, corrected_bound, guarantee_of, recognized_share
+from screening.evaluation.audit import AuditCase, AuditPlan, Stratum, corrected_bound, guarantee_of, recognized_share
 from screening.evaluation.corrected import UNREAD, Benchmark, Reviewers, Study, draw_sample
 from screening.evaluation.estimates import drift, estimate, rises
 from screening.evaluation.metrics import paired_amounts, paired_rates
@@ -55,7 +55,7 @@ def _met(random: Random, following: Callable[[float, list[AuditCase]], float]) -
             for coin, hit in zip(coins, caught, strict=True)
             if coin < 0.4  # no rate is above it: the others are never reviewed
         ]
-        standing = guarantee_of(cases, floor=0.2).standing
+        standing = guarantee_of(cases, AuditPlan(), 0.2).standing
         if standing == "guaranteed":
             return True
         rate = following(rate, cases) if standing == "failed" else rate

@@ -65,8 +65,8 @@ def show_claims() -> None:
         st.metric("Missed cases per 1,000 labeled safe", claims.at_most_words(found) if found.at_most else NOT_YET)
         said = claims.missed_words(found)
         st.caption(f"Counts what reviewers would call unsafe, on average over the whole period. {said}")
-    plan = found.guarantee
-    so_far = f"Not enough reviews of unsafe texts yet ({plan.read:,} of {plan.reviews_required:,})."
+    plan = found.plan
+    so_far = f"Not enough reviews of unsafe texts yet ({found.guarantee.read:,} of {plan.reviews_required:,})."
     every, alone = found.estimates, found.single_reviewer
     with second:
         show_rate("Sensitivity, weighted", every.sensitivity, alone.sensitivity, so_far)
@@ -83,13 +83,13 @@ def show_claims() -> None:
     )
     show_range()
     target = f"miss rate ≤ {plain_percent(plan.at_most)}, {plain_percent(plan.confidence)} confidence"
-    words, shown = f"Target ({target}): {claims.guarantee_words(plan)}.", st.warning
+    words, shown = f"Target ({target}): {claims.guarantee_words(found.guarantee)}.", st.warning
     if found.binding != now:
         words = f"Outdated. {words} It is about another configuration than the active one."
-    elif plan.standing is Standing.GUARANTEED:
+    elif found.guarantee.standing is Standing.GUARANTEED:
         shown = st.success
     shown(f"{words} {found.left_out}".strip())
-    st.caption(" ".join(claims.plan_sentences(found.plan)))
+    st.caption(" ".join(claims.plan_sentences(plan)))
 
 
 def show_rate(name: str, settled: WeightedRate, alone: WeightedRate, not_yet: str) -> None:

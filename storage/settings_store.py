@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from sqlalchemy import Connection, insert, select
 
+from screening.evaluation.audit import AuditPlan
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.review_form import Disposition, ReviewLabel
@@ -234,24 +235,6 @@ class SettingsVersion:
     settings: SiteSettings
     by: str | None = None
     at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AuditPlan:
-    """What the audit sets out to show: a miss rate of at most ``at_most`` at a confidence, with so many misses allowed.
-
-    ``since`` is when it was last changed and ``changes`` how often: a plan chosen after misses were seen shows nothing,
-    so what was settled before is no evidence for it. ``floor`` is the audit probability π that it counts from; None:
-    that of the first case under it. ``report_on`` is the one day on which a bound for one look is told.
-    """
-
-    at_most: float
-    confidence: float
-    allowed_misses: int
-    floor: float | None = None
-    report_on: date | None = None
-    since: datetime | None = None
-    changes: int = 0
 
 
 class StaleSettings(Exception):

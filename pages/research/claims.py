@@ -18,7 +18,6 @@ from screening.words import count_of
 from storage.database import Database
 from storage.research.reliability import AuditSample, OutcomeMix, Review, audit_sample, by_month, outcome_mix
 from storage.research.review_table import random_double_reviews
-from storage.settings_store import AuditPlan
 
 MOST_LOOKS = 60
 RECENT = timedelta(days=90)
@@ -39,7 +38,7 @@ class Verified:
     """
 
     sample: AuditSample
-    plan: AuditPlan
+    plan: audit.AuditPlan
     strata: tuple[audit.Stratum, ...]
     estimates: AuditEstimates
     single_reviewer: AuditEstimates
@@ -60,7 +59,7 @@ class Verified:
         return sum(each.cases for each in self.strata if each.outcome is Outcome.SAFE)
 
 
-def verify_now(db: Database, actor: Actor, version: str, plan: AuditPlan, today: date) -> Verified:
+def verify_now(db: Database, actor: Actor, version: str, plan: audit.AuditPlan, today: date) -> Verified:
     """`verify` of what is there now, without its reviews one by one: it is kept for a while."""
     double = random_double_reviews(db, actor)
     found = verify(audit_sample(db, actor, version), outcome_mix(db, actor, version), plan, today, double)
@@ -68,7 +67,7 @@ def verify_now(db: Database, actor: Actor, version: str, plan: AuditPlan, today:
 
 
 def verify(
-    sample: AuditSample, mix: OutcomeMix, plan: AuditPlan, today: date | None = None, double: Sequence[bool] = ()
+    sample: AuditSample, mix: OutcomeMix, plan: audit.AuditPlan, today: date | None = None, double: Sequence[bool] = ()
 ) -> Verified:
     """Everything from one sample; the reviews' order is that in which they were given. ``double`` says of random
     double reviews with an unsafe label whether both reviewers gave it; ``today`` is the day of the last review's text
@@ -90,13 +89,7 @@ def verify(
         looks=missed_sequence(sample.reviews, floor),
         at_most=missed_sequence(sample.reviews, floor, from_above=True),
         below_floor=sum(each.case.coin_probability < floor for each in sample.reviews),
-        guarantee=audit.guarantee_of(
-            (each.case for each in under_plan),
-            floor=floor,
-            at_most=plan.at_most,
-            confidence=plan.confidence,
-            allowed_misses=plan.allowed_misses,
-        ),
+        guarantee=audit.guarantee_of((each.case for each in under_plan), plan, floor),
         binding=audit.binding_of(sample.configuration, FORM_VERSION),
         left_out=_left_out_words(sample.reviews, plan, floor),
         drift=drift(mix.reference, mix.looks),
@@ -158,7 +151,7 @@ def _checked(reviews: Sequence[Review], floor: float) -> list[audit.AuditCase]:
     return [each.case for each in done]
 
 
-def _left_out_words(reviews: Sequence[Review], plan: AuditPlan, floor: float) -> str:
+def _left_out_words(reviews: Sequence[Review], plan: audit.AuditPlan, floor: float) -> str:
     """Unsafe texts settled before the plan was changed; and texts labeled safe whose batch was sampled more than the
     plan says, so that not every text had their chance to be read. Empty where there are none.
     """
@@ -313,9 +306,8 @@ LEAST_FALL = 0.005
 """A share of the bound that is told as falling."""
 
 
-def plan_sentences(plan: AuditPlan) -> tuple[str, str]:
+def plan_sentences(plan: audit.AuditPlan) -> tuple[str, str]:
     """The plan with the reviews it needs, and since when it stands."""
-    needed = audit.reviews_required(plan.at_most, plan.allowed_misses, plan.confidence)
     allowed = "no miss" if plan.allowed_misses == 0 else f"at most {plan.allowed_misses} missed"
     floor = "" if plan.floor is None else f"π {plain_percent(plan.floor)}; "
     times = "once" if plan.changes == 1 else f"{plan.changes} times"
@@ -328,7 +320,7 @@ def plan_sentences(plan: AuditPlan) -> tuple[str, str]:
     rate, sure = plain_percent(plan.at_most), plain_percent(plan.confidence)
     return (
         f"Plan: {floor}at most {rate} of unsafe texts labeled safe, at {sure} confidence; it needs "
-        f"{needed:,} blinded reviews of truly unsafe texts with {allowed}. A text counts with the same "
+        f"{plan.reviews_required:,} blinded reviews of truly unsafe texts with {allowed}. A text counts with the same "
         "chance whatever the AI said, so a reviewed unsafe text may not be among them.",
         since,
     )
@@ -336,18 +328,19 @@ def plan_sentences(plan: AuditPlan) -> tuple[str, str]:
 
 def guarantee_words(found: audit.Guarantee) -> str:
     """How far the guarantee is; what it is bound to, and whether that is outdated, is for the page to add."""
+    plan = found.plan
     if found.standing is audit.Standing.GUARANTEED:
         return (
-            f"at most {found.at_most:.1%} of unsafe texts are labeled safe, at {100 * found.confidence:g}% confidence "
+            f"at most {plan.at_most:.1%} of unsafe texts are labeled safe, at {100 * plan.confidence:g}% confidence "
             f"({found.missed} missed in {found.read})"
         )
     if found.standing is audit.Standing.FAILED:
         return (
             f"cannot be guaranteed with these cases: {found.missed} missed, the plan allowed "
-            f"{found.allowed_misses}; a new plan needs new cases"
+            f"{plan.allowed_misses}; a new plan needs new cases"
         )
     due = f", {count_of(found.waiting, 'review')} of the sample still due" if found.waiting else ""
     unclear = count_of(found.inconclusive_safe, "labeled safe is", "labeled safe are")
     also = due + (f", {unclear} inconclusive and may be misses" if found.inconclusive_safe else "")
     also += f", {found.lost_safe:,} labeled safe can no longer be reviewed blinded" if found.lost_safe else ""
-    return f"cannot be guaranteed yet: {found.read} of {found.reviews_required}{also}"
+    return f"cannot be guaranteed yet: {found.read} of {plan.reviews_required}{also}"

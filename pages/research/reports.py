@@ -120,8 +120,8 @@ def report_html(
             for level in sorted(severities, key=lambda level: -1 if level is None else level)
         ],
         "second_review_rate": percent(site.second_review_rate),
-        "at_most": plain_percent(found.guarantee.at_most),
-        "confidence": plain_percent(found.guarantee.confidence),
+        "at_most": plain_percent(found.plan.at_most),
+        "confidence": plain_percent(found.plan.confidence),
     }
     estimates, alone = found.estimates, found.single_reviewer
     rates = [

@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, datetime
 from enum import StrEnum
 from hashlib import sha256
 from hmac import digest
@@ -198,10 +199,33 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guarantee:
-    """ "At most ``at_most`` of unsafe texts are labeled safe", at a confidence, after a plan fixed beforehand.
+class AuditPlan:
+    """What the audit sets out to show: a miss rate of at most ``at_most`` at a confidence, with so many misses allowed.
 
-    The plan is ``allowed_misses``, chosen before the first review. Then one may look after every review: once the
+    ``since`` is when it was last changed and ``changes`` how often: a plan chosen after misses were seen shows nothing,
+    so what was settled before is no evidence for it. ``floor`` is the audit probability π that it counts from; None:
+    that of the first case under it. ``report_on`` is the one day on which a bound for one look is told.
+    """
+
+    at_most: float = 0.05
+    confidence: float = 0.95
+    allowed_misses: int = 0
+    floor: float | None = None
+    report_on: date | None = None
+    since: datetime | None = None
+    changes: int = 0
+
+    @property
+    def reviews_required(self) -> int:
+        """Reviews of truly unsafe texts that it needs."""
+        return reviews_required(self.at_most, self.allowed_misses, self.confidence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """ "At most so many of unsafe texts are labeled safe", at a confidence, after a plan fixed beforehand.
+
+    Its ``allowed_misses`` are chosen before the first review. Then one may look after every review: once the
     misses exceed the plan they never come back. While reviews of the sample are due nothing is guaranteed: what was
     flagged is read sooner, so misses would be the last to show. Raising the plan after each miss, on the same cases,
     breaks the guarantee: 59, then 93, then 124, … has given a false one with probability 0.17 by 361 reviews. Each of
@@ -209,26 +233,20 @@ class Guarantee:
     have been a miss; what was flagged is none.
     """
 
+    plan: AuditPlan
     read: int
     missed: int
-    at_most: float
-    confidence: float
-    allowed_misses: int
     waiting: int = 0
     inconclusive_safe: int = 0
     lost_safe: int = 0
 
     @property
-    def reviews_required(self) -> int:
-        """Reviews of truly unsafe texts that the plan needs."""
-        return reviews_required(self.at_most, self.allowed_misses, self.confidence)
-
-    @property
     def standing(self) -> Standing:
-        if self.missed > self.allowed_misses:
+        allowed = self.plan.allowed_misses
+        if self.missed > allowed:
             return Standing.FAILED
         at_worst = self.missed + self.inconclusive_safe + self.lost_safe
-        enough = self.read >= self.reviews_required and not self.waiting and at_worst <= self.allowed_misses
+        enough = self.read >= self.plan.reviews_required and not self.waiting and at_worst <= allowed
         return Standing.GUARANTEED if enough else Standing.NOT_YET
 
 
@@ -252,30 +270,21 @@ def in_sample(case: AuditCase, floor: float) -> bool:
     return case.coin < floor <= case.coin_probability
 
 
-def guarantee_of(
-    cases: Iterable[AuditCase],
-    *,
-    floor: float,
-    at_most: float = 0.05,
-    confidence: float = 0.95,
-    allowed_misses: int = 0,
-) -> Guarantee:
+def guarantee_of(cases: Iterable[AuditCase], plan: AuditPlan, floor: float) -> Guarantee:
     """The guarantee's standing from the audit, over unsafe texts that all had the same chance to be read.
 
     Everything flagged may be read, but only a few of those labeled safe; to count them all would hide misses. So a
-    case counts when its coin lies below the plan's ``floor``, whatever the engine said. The floor is fixed with the
-    plan: a lower audit probability of later cases takes nothing back that was counted. Cases audited below the floor
-    count nowhere, since not all of their coins below it were read.
+    case counts when its coin lies below the plan's ``floor``, whatever the engine said. That is fixed with the plan: a
+    lower audit probability of later cases takes nothing back that was counted. Cases audited below the floor count
+    nowhere, since not all of their coins below it were read.
     """
     sample = [case for case in cases if in_sample(case, floor)]
     safe = [case for case in sample if case.outcome is Outcome.SAFE]
     of_all, of_safe = (Counter(case.state for case in some) for some in (sample, safe))
     return Guarantee(
+        plan=plan,
         read=sum(case.unsafe for case in sample),
         missed=sum(case.unsafe for case in safe),
-        at_most=at_most,
-        confidence=confidence,
-        allowed_misses=allowed_misses,
         waiting=of_all["waiting"] + of_all["read_again"],
         inconclusive_safe=of_safe["inconclusive"],
         lost_safe=of_safe["lost"],

@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 from screening.evaluation.audit import (
     AuditCase,
+    AuditPlan,
     Guarantee,
     Standing,
     Stratum,
@@ -96,9 +97,8 @@ def test_what_double_reviews_measure_is_no_more_than_what_reviewers_recognize():
 # --- guarantees: which reviews count, and where a plan begins and ends
 
 
-def guarantee(read, missed, allowed=0, **more):
-    details = {"at_most": 0.05, "confidence": 0.95, "allowed_misses": allowed} | more
-    return Guarantee(read=read, missed=missed, **details)
+def guarantee(read, missed, allowed=0, confidence=0.95, **more):
+    return Guarantee(plan=AuditPlan(confidence=confidence, allowed_misses=allowed), read=read, missed=missed, **more)
 
 
 CAUGHT, MISSED = case(Outcome.UNSAFE, UNSAFE), case(Outcome.SAFE, UNSAFE)
@@ -127,9 +127,9 @@ CAUGHT, MISSED = case(Outcome.UNSAFE, UNSAFE), case(Outcome.SAFE, UNSAFE)
     ],
 )
 def test_a_guarantee_counts_unsafe_texts_that_had_an_equal_chance_to_be_read(cases, floor, counts):
-    plan = {"at_most": 0.1, "confidence": 0.9, "allowed_misses": 2}
+    plan = AuditPlan(at_most=0.1, confidence=0.9, allowed_misses=2)
     nothing = dict.fromkeys(("read", "missed", "waiting", "inconclusive_safe", "lost_safe"), 0)
-    assert guarantee_of(cases, floor=floor, **plan) == Guarantee(**nothing | counts | plan)
+    assert guarantee_of(cases, plan, floor) == Guarantee(plan=plan, **nothing | counts)
 
 
 def test_what_a_guarantee_is_bound_to_differs_with_model_prompts_rule_and_form():

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from sqlalchemy import insert, select, update
 
-from screening.evaluation.audit import Stratum, guarantee_of, tally_by_stratum
+from screening.evaluation.audit import AuditPlan, Stratum, guarantee_of, tally_by_stratum
 from screening.evaluation.metrics import outcome_codes, reference_codes
 from screening.labels import Label, Outcome
 from screening.pipeline.config import chain_bound
@@ -299,7 +299,7 @@ def test_a_text_that_is_erased_unread_is_lost_and_no_longer_due(db: Database, ou
     assert claim_next(db, ME) is None
     stratum = _stratum(db)
     assert (stratum.read, stratum.lost, stratum.waiting) == (1, 1, 0)
-    guarantee = guarantee_of((case for case, _ in _sample(db).case_counts), floor=1.0)
+    guarantee = guarantee_of((case for case, _ in _sample(db).case_counts), AuditPlan(), 1.0)
     assert (guarantee.waiting, guarantee.lost_safe) == (0, int(outcome is Outcome.SAFE))
 
 

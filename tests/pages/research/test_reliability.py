@@ -19,7 +19,7 @@ from pages.research import claims, reports
 from pages.research.claims import Verified, missed_sequence, missed_words, one_look_words, verify
 from pages.ui import context, downloads
 from pages.ui.words import rate
-from screening.evaluation.audit import AuditCase, Standing, binding_of, recognized_share
+from screening.evaluation.audit import AuditCase, AuditPlan, Standing, binding_of, recognized_share
 from screening.evaluation.metrics import Proportion
 from screening.labels import Label, Outcome
 from screening.review.actors import LOCAL_USER
@@ -34,7 +34,7 @@ from storage.research.reliability import REFERENCE, AuditSample, OutcomeMix, Rev
 from storage.research.review_table import ReviewTable, Switch, collect_reviews, review_table
 from storage.review.reviews import submit_review
 from storage.schema import cases, inbox_entries, reviews, screenings
-from storage.settings_store import AuditPlan, SiteSettings, change
+from storage.settings_store import SiteSettings, change
 from tests.pages.conftest import Opener, restart
 from tests.pages.researched import review, sample_rows, screened
 from tests.storage import inbox_cases, test_research

@@ -15,6 +15,7 @@ import pytest
 from pydantic import ValidationError
 from sqlalchemy import insert
 
+from screening.evaluation.audit import AuditPlan
 from screening.pipeline.config import PipelineConfig, UndecidableError, chain, preset
 from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
 from screening.review.policy import Action, Forbidden, is_allowed, require
@@ -30,7 +31,7 @@ from storage.review import claims, inbox
 from storage.review.erasure import By, Selection
 from storage.review.reviews import load_draft, save_draft
 from storage.schema import settings_versions
-from storage.settings_store import AuditPlan, SiteSettings, audit_plan, change, current, is_stopped, start, stop
+from storage.settings_store import SiteSettings, audit_plan, change, current, is_stopped, start, stop
 from storage.site import accounts
 from storage.site.accounts import Ended, LastAdmin, SessionEnded, SignIn
 from tests.databases import write
