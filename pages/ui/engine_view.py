@@ -301,7 +301,7 @@ def bands_sentence(rule: StoppingRule) -> str:
 def _panel(label: Label, kept: Sequence[tuple[int, tuple[Arm, ...]]], out: int | None) -> dict[str, object]:
     """One label's share with its band, as the corners of two shapes in percent of the panel."""
     first, last = kept[0][0], kept[-1][0]
-    found = [(calls, next(arm for arm in arms if arm.label is label)) for calls, arms in kept]
+    found = [(calls, arms[LABELS.index(label)]) for calls, arms in kept]
     seen = [(100 * calls / last, arm) for calls, arm in found if arm.estimate is not None]
     band = [(x, _down(arm.high)) for x, arm in seen] + [(x, _down(arm.low)) for x, arm in reversed(seen)]
     line = [(x, _down(arm.estimate) - BAND_LINE) for x, arm in seen]

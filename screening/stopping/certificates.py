@@ -26,6 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from screening.labels import LABELS, Label
 from screening.stopping.rules import (
     DEFAULT_CONTRACT,
+    SAFE_ERRORS,
     Contract,
     Integers,
     Pair,
@@ -350,20 +351,30 @@ def calibrate(contract: Contract, budget: int) -> Certificate:
     less, then that of all other pairs. Some thirty proofs: seconds at 100 calls, minutes at 300. ValueError where none
     is found.
     """
-    safe_bounds = [bound for (said, _), bound in contract.pairs if said is Label.SAFE]
 
-    def errors_at(level: float, safe_level: float) -> WorstErrors:
-        return worst_errors(pooled(level, safe_levels(contract, safe_level)), budget)
+    def errors_at(level: float, levels: PairLevels) -> WorstErrors:
+        return worst_errors(pooled(level, levels), budget)
 
-    safe_level = 0.0
-    if safe_bounds:
+    levels: PairLevels = ()
+    if safe_bounds := [bound for (said, _), bound in contract.pairs if said is Label.SAFE]:
         bound = min(safe_bounds)
-        safe_level = _largest(lambda safe: errors_at(contract.any_wrong, safe).safe <= bound, bound)
-    level = _largest(lambda other: errors_at(other, safe_level).keep(contract), contract.any_wrong / 2)
-    errors = errors_at(level, safe_level)
+        for_safe = _largest(
+            lambda safe: errors_at(contract.any_wrong, safe_levels(contract, safe)).safe <= bound, bound
+        )
+        levels = safe_levels(contract, for_safe)
+    level = _largest(lambda other: errors_at(other, levels).keep(contract), contract.any_wrong / 2)
+    errors = errors_at(level, levels)
     if not errors.keep(contract):
         raise ValueError("no level found that keeps the contract")
-    return _certificate(contract, budget, level, safe_level, errors.any_wrong.bound, errors.safe)
+    return Certificate(
+        any_wrong=contract.any_wrong,
+        pairs=contract.pairs,
+        budget=budget,
+        level=level,
+        levels=levels,
+        worst=errors.any_wrong.bound,
+        worst_safe=errors.safe,
+    )
 
 
 def _largest(kept: Callable[[float], bool], start: float) -> float:
@@ -376,29 +387,17 @@ def _largest(kept: Callable[[float], bool], start: float) -> float:
     return round(floor(low / unit) * unit, 10)
 
 
-def _certificate(
-    contract: Contract, budget: int, level: float, safe_level: float, worst: float, worst_safe: float
-) -> Certificate:
-    return Certificate(
-        any_wrong=contract.any_wrong,
-        pairs=contract.pairs,
+CERTIFICATES: tuple[Certificate, ...] = tuple(
+    Certificate(
+        any_wrong=any_wrong,
+        pairs=pairs,
         budget=budget,
         level=level,
-        levels=safe_levels(contract, safe_level),
+        levels=tuple((pair, safe_level) for pair, _ in pairs),
         worst=worst,
         worst_safe=worst_safe,
     )
-
-
-CERTIFICATES: tuple[Certificate, ...] = tuple(
-    _certificate(
-        DEFAULT_CONTRACT if kind == "default" else Contract(any_wrong=any_wrong),
-        budget,
-        level,
-        safe_level,
-        worst,
-        worst_safe,
-    )
     for any_wrong, kind, budget, level, safe_level, worst, worst_safe in ROWS
+    for pairs in [SAFE_ERRORS if kind == "default" else ()]
 )
 """Those that come with the program, as `calibrate` found them."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from math import floor, log
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,14 +108,11 @@ SAFE_ERRORS: tuple[tuple[Pair, float], ...] = tuple(
 DEFAULT_CONTRACT = Contract(any_wrong=0.05, pairs=SAFE_ERRORS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
-    """One label as the evidence stands: its estimate (None before the first draw) with limits of the probability that
-    the node's model gives it, at all looks together, at the rule's own level.
+class Arm(NamedTuple):
+    """One label as the evidence stands: its share of the draws (None before the first) with limits of the probability
+    that the node's model gives it, at all looks together, at the rule's own level.
     """
 
-    label: Label
-    draws: int
     estimate: float | None
     low: float
     high: float
@@ -197,12 +194,10 @@ class StoppingRule(BaseModel, ABC):
 
     def arms(self, draws: Draws) -> tuple[Arm, ...]:
         """Each label's estimate and band after these draws (one sequence), in the order of `LABELS`."""
-        arms = []
-        for label, successes, pulls in zip(LABELS, *self.tallies(draws), strict=True):
-            low, high = self.band(successes, pulls)
-            estimate = successes / pulls if pulls else None
-            arms.append(Arm(label=label, draws=pulls, estimate=estimate, low=low, high=high))
-        return tuple(arms)
+        return tuple(
+            Arm(successes / pulls if pulls else None, *self.band(successes, pulls))
+            for successes, pulls in zip(*self.tallies(draws), strict=True)
+        )
 
     def comparisons(self, draws: Draws) -> tuple[Comparison, ...]:
         """The most frequent label against each rival: what the rule decides by."""
