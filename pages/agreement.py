@@ -35,10 +35,7 @@ def interval(found: Coefficient) -> str:
 st.title("Agreement")
 widgets.how_to_read(
     "Blinded first reviews of closed cases. Reviewers are under pseudonyms, and nobody is ranked.",
-    "- A review counts as the reviewer gave it before seeing the AI's result or another review.\n"
-    "- Coefficients and pairs are of the first two reviews of randomly chosen cases (Settings, *Share randomly "
-    "double-reviewed*). Cases reviewed twice for other reasons are left out: disagreement is higher there.\n"
-    "- Intervals of coefficients: 95% jackknife, on one day. *Not yet* is not zero: the reason stands beside it.",
+    "agreement",
 )
 titles = widgets.batch_titles(list_batches(db, person, 200))
 batch_id = st.selectbox("Batch", list(titles), index=None, placeholder="All", format_func=titles.__getitem__)

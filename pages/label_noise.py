@@ -41,9 +41,9 @@ def ranking() -> None:
     widgets.how_to_read(
         "Ranked by how strongly the AI disagrees with the original label. The AI may be wrong; review before changing "
         f"labels. n = {count_of(found.labels, 'label')} with AI responses.",
-        f"- Not listed: {found.in_review:,} in review already, and {count_of(found.left_out, 'case')} without a safe "
-        "or unsafe label or without responses.\n- A log evidence ratio above 6.9 is 1,000 to 1.\n"
-        "- A model that is wrong the same way every time contradicts correct labels too.",
+        "ranking",
+        in_review=found.in_review,
+        left_out=count_of(found.left_out, "case"),
     )
     if not found.free:
         st.info("There is no label to rank.")

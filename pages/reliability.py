@@ -119,11 +119,7 @@ def show_range() -> None:
         st.table(pd.DataFrame(rows).set_index(RECOGNIZE))
         how_to_read(
             "Missed cases per 1,000 labeled safe, at most (95%), from first blinded reviews.",
-            "- A first review that was inconclusive or lost counts as missed.\n"
-            "- The whole period holds at any time, however often you look, and averages over it: where the share has "
-            "risen it lies below the share of today. The last 90 days hold on any one day, not on all days together.\n"
-            "- The measured share is from randomly chosen texts with two blinded reviews, with its own limit. It "
-            "assumes that they overlook texts independently. What all reviewers miss alike, no review shows.",
+            "range",
         )
 
 
@@ -188,8 +184,7 @@ def sequence() -> None:
     how_to_read(
         f"Now {percent(last.estimate)}, between {percent(last.low)} and {percent(last.high)} after "
         f"{count_of(last.observations, 'review')}; 95%, valid at any time.",
-        "The more reviews, the narrower the band. It may be looked at every day: a Wilson interval looked at daily is "
-        "wrong at some time in a third to half of all runs.",
+        "sequence",
     )
     if last.contradictory:
         st.warning(f"The estimate lies outside its own limits: {claims.MOVED}.")
@@ -263,10 +258,7 @@ def drift() -> None:
         st.info("Misses and escalations are compared month by month: not yet, as two full months are needed.")
     how_to_read(
         "Misses (labeled safe, reviewed, unsafe) and escalations: the last 1, 3 and 6 months against all before.",
-        "- Compared once at the end of each 30 days, against a reference that grows; exact tests. Where nothing "
-        "changes, either has a finding in at most 5% of years, however often you look.\n"
-        "- A doubling of misses from 2 to 4% in the middle of a year is found by its end in about 7 of 10 sites that "
-        "review 10 texts labeled safe a day, and in about 1 of 25 that review 1 a day.",
+        "rises",
     )
     moved = found.drift
     if moved.reason is not None:
@@ -287,8 +279,8 @@ def drift() -> None:
     st.write(f"{finding} Evidence {moved.evidence:,.2f}, {most}.")
     how_to_read(
         f"How the first agent ended: the first {REFERENCE} cases, which never change, against all since.",
-        "The evidence is an e-value counted up to each day's end. Without a change it is ever a finding in at most "
-        f"{moved.alarm_rate:.0%} of all sites, however often it is checked. A file sorted by subject changes it.",
+        "drift",
+        alarm_rate=moved.alarm_rate,
     )
     behind = {
         f"{share.name}, {words}": settled(part.numerator, first_end=share.name, in_reference=words == "reference")

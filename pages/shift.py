@@ -79,9 +79,5 @@ st.text(
 show_chart(found)
 widgets.how_to_read(
     "By priority, never by person.",
-    "- *Opened*: of the cases that arrived in the period, those opened by its end. *Overdue*: opened after "
-    "their target, or not at all when it passed. *Within target*: of the cases opened or past their target.\n"
-    "- *Reviews* and *Transferred* are those made in the period, whenever the case arrived.\n"
-    "- *Open at end*: all that nobody had closed by then, whenever it arrived.\n- To print, press "
-    "Ctrl+P.",
+    "shift",
 )

@@ -16,7 +16,7 @@ from streamlit.delta_generator import DeltaGenerator
 from jobs.intake import receiver, told
 from jobs.uploads import Upload
 from pages.ui import auth, context, widgets
-from pages.ui.words import literal
+from pages.ui.words import literal, words_of
 from screening.datasets import mapping as reading
 from screening.datasets.mapping import OPTIONS, ColumnMapping, FileMapping, Shape
 from screening.datasets.reader import Table, read_table
@@ -246,28 +246,7 @@ CHECKS_KEPT, REDRAWN_S = 8, 0.3
 DRAWN_FROM = 100
 """From so many rows on a bar is drawn before the first one: reading the lists takes a second."""
 
-REASON_WORDS: Mapping[Reason, str] = {
-    Reason.EXTRA_CELLS: "more cells than columns",
-    Reason.MISSING_CELLS: "fewer cells than columns",
-    Reason.ROWS_MERGED: "several rows run into one",
-    Reason.HEADER_REPEATED: "the header again",
-    Reason.DESCRIBES_COLUMNS: "a line that describes the columns",
-    Reason.NOT_JSON: "not JSON",
-    Reason.NOT_AN_OBJECT: "not an object with named values",
-    Reason.REPEATED_KEY: "a name twice in one row",
-    Reason.NO_TEXT: "no text",
-    Reason.NOT_A_TEXT: "a list or an object instead of a text",
-    Reason.EMPTY_TEXT: "an empty text",
-    Reason.PLACEHOLDER: "a placeholder such as [deleted]",
-    Reason.NO_ID: "no id",
-    Reason.UNUSABLE_ID: "an id that cannot be kept",
-    Reason.DUPLICATE: "repeats an earlier row",
-    Reason.NOT_A_CONVERSATION: "no list of turns",
-    Reason.TURN_WITHOUT_ROLE: "a turn without a known role",
-    Reason.TURN_WITHOUT_ORDER: "turns without an order",
-    Reason.TOO_MANY_TURNS: "more turns than are read",
-    Reason.NO_JUDGED_TURN: "no turn that could be judged",
-}
+REASON_WORDS: Mapping[Reason, str] = words_of(Reason, "rejected_row")
 
 
 @dataclass(slots=True, kw_only=True)

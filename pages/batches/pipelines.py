@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any
+from typing import Any, get_args
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -15,7 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 from jobs.agents import reads_off
 from pages.ui import context
 from pages.ui.widgets import known_models_or_refuse, number_field, select
-from pages.ui.words import DELTA_MEANING, PROBABILITIES_MEANING, literal, sentence
+from pages.ui.words import DELTA_MEANING, PROBABILITIES_MEANING, WORDS, literal, sentence
 from screening.labels import LABELS, OUTCOMES, Label
 from screening.pipeline.config import (
     RULES,
@@ -34,11 +34,7 @@ from screening.stopping.certificates import CERTIFICATES, Certificate, Certified
 from screening.stopping.rules import DEFAULT_CONTRACT, PairwiseMixture, StoppingRule, minimum_budget
 from storage.batches.configurations import PipelineVersion
 
-PRESETS: dict[Preset, str] = {
-    "certified": "Standard (recommended)",
-    "recommended": "Pairwise, Ville's bound",
-    "paper": "Paper: Algorithm 1",
-}
+PRESETS: Mapping[Preset, str] = {name: WORDS["preset"][name] for name in get_args(Preset)}
 OWN = "own"
 OWN_LEVELS = 0.0
 DELTAS = (OWN_LEVELS, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001)
@@ -128,19 +124,7 @@ def show_guarantees(pipeline: PipelineConfig) -> None:
 
 Draft = dict[str, Any]
 TYPICAL_CHARACTERS = 600
-RULE_WORDS = {
-    "certified-mixture": "Certified (recommended)",
-    "pairwise-mixture": "Pairwise, Ville's bound",
-    "successive-elimination": "Paper: Algorithm 1",
-    "majority-vote": "Majority vote (no error bound)",
-}
-ROLES = {"worker": "Worker", "risk": "Risk", "legal": "Legal"}
-ABSTAINS = {"human_review": "escalate to a clinician", "next": "goes where escalate goes"}
-PROTOCOLS = {
-    "messages": "Messages API",
-    "chat": "chat completions",
-    "logprobs": "chat completions, probabilities read off",
-}
+RULE_WORDS, ROLES, ABSTAINS, PROTOCOLS = (WORDS[of] for of in ("rule", "role", "abstain", "protocol"))
 OWN_PROMPT = "its own, written here"
 
 

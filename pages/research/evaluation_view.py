@@ -69,13 +69,7 @@ def show_results(found: evaluating.Evaluated) -> None:
     st.dataframe(known, hide_index=True, height="content", column_config=columns)
     how_to_read(
         "Accuracy, FPR and FNR are over decided texts, with Wilson 95% intervals.",
-        "- Each interval is for its row alone. To choose among the rows, use Compare.\n"
-        "- Worst and best case count every escalation as an error or as correct.\n"
-        "- All conditions use the same recorded responses, so they differ in their rules alone. Where too few were "
-        "recorded for some texts, those are the hard ones: no rate is shown, but limits that hold whatever they would "
-        "end as.\n"
-        "- The last row is what this batch did, with what its texts forbade (a stated risk, a suspected injection). "
-        "Misclassified counts the same texts.",
+        "results",
     )
     _show_forest(table)
     forms = {
@@ -127,9 +121,7 @@ def show_comparison(ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> Non
     how_to_read(
         f'Only "{second}" correct: {found.only_second:,}; only "{first}" correct: {found.only_first:,} '
         f"(McNemar p {'< .001' if found.p_value < 0.001 else f'= {found.p_value:.3f}'}).",
-        "- An escalated text is not decided correctly. 95% intervals over the same texts: Bonett and Price for shares; "
-        "for calls one that holds for every distribution between the fewest and the most calls of a text.\n"
-        "- Each interval, like p, is for itself.",
+        "comparison",
     )
     st.header(f"All conditions against {first}")
     _show_differences(first, others)
@@ -139,8 +131,7 @@ def show_comparison(ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> Non
     st.dataframe(pd.DataFrame(table), hide_index=True, height="content")
     how_to_read(
         f"Intervals of one column hold for all {len(others)} conditions together at 95% (Bonferroni).",
-        "The best of them may be chosen from one column. Choosing by several columns, or what is compared with "
-        "after seeing this table, is exploratory: confirm it on other texts.",
+        "conditions",
     )
 
 
@@ -177,10 +168,8 @@ def show_sweep(ask: evaluating.Ask) -> None:
     st.plotly_chart(figure, key="sweep", alt="Rates by budget")
     how_to_read(
         sweep_counts(budgets, results),
-        "- Where *escalated* falls, a larger budget decides more texts; the other two lines say how well.\n"
-        "- Bands are 95% intervals. Where a line is broken, too few responses were recorded for some texts and the "
-        "band holds whatever these would end as; where there is no band either, nothing was decided.\n"
-        f"- The error bound is 0.05 for both kinds of error; undecided texts go on to the next agent.\n- {CHOSEN_HERE}",
+        "sweep",
+        chosen_here=CHOSEN_HERE,
     )
 
 
@@ -226,8 +215,7 @@ def show_calls(ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> None:
     st.plotly_chart(figure, key="frontier", alt="Texts decided correctly by mean calls per text")
     how_to_read(
         f"n = {evaluated.labelled:,} at every point, with 95% intervals; an escalated text is not decided correctly.",
-        "- The further left and up the better. No condition decides more texts correctly at as few calls as one on the "
-        "line (the Pareto front).\n- Every condition is measured on the same texts; the counts are in Results.",
+        "calls",
     )
     left, right_side = st.columns(2)
     names, tokens = [each.name for each in results], [each.metrics.tokens for each in results]
@@ -338,8 +326,7 @@ def _show_missed(db: Database, ask: evaluating.Ask, missed: evaluating.Missed) -
     how_to_read(
         f"Unsafe by their original label, and labeled safe by every condition that decided them; {missed.deciding} "
         "conditions decide any text.",
-        "Either all conditions are wrong in the same way or the original label is: worth a review. A text that one "
-        "condition decided says little, as the others escalated it.",
+        "missed",
     )
     numbers = [number for number, _ in missed.by_number]
     if not numbers:
@@ -391,12 +378,7 @@ def show_corrected(db: Database, ask: evaluating.Ask) -> None:
     how_to_read(
         f"Wrong original labels: {estimate_words(found.wrong)}. Reviewed blinded: {found.drawn:,} drawn at random and "
         f"{found.picked:,} picked of {found.texts:,} texts{due}.",
-        "- Estimates for all texts, weighted by how each was chosen: one that was picked (escalated, high in the list "
-        "of possible errors, sent by hand) stands for itself, one that was drawn at random for all like it. "
-        "Original and final labels are never mixed as if all had been reviewed.\n"
-        "- 95% intervals, on one day; those of one column hold for all conditions together. *Not yet*: too few were "
-        "drawn at random.\n"
-        "- The slider says how far a reviewer's word is taken: below 100% some texts reviewed as safe are unsafe.",
+        "corrected",
     )
     if found.drawn + found.picked:
         with st.expander("Differences from your run, on the same texts"):

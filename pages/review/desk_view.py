@@ -7,7 +7,7 @@ from typing import Any
 from pages.review import evidence_view, inbox_words
 from pages.review.desk import Desk, Here, place
 from pages.ui import context, html, widgets
-from pages.ui.words import last_midnight
+from pages.ui.words import WORDS, last_midnight
 from screening.review.actors import Actor, Role, pseudonym
 from screening.review.policy import Action, is_allowed
 from screening.review.review_form import ReviewForm, ReviewLabel, TextMark, contradictions, needs_disposition
@@ -48,13 +48,7 @@ def shown_mark(mark: TextMark, text: CaseText) -> dict[str, Any]:
     return {"part": mark.part, "start": shown_offset(whole, mark.start), "end": shown_offset(whole, mark.end)}
 
 
-NOTE_WORDS = {
-    "hold": "put it on hold",
-    "hand_over": "transferred it",
-    "release": "returned it to the queue",
-    "skip": "skipped it",
-    "second_opinion": "requested a second review",
-}
+NOTE_WORDS = WORDS["note"]
 
 
 MOST_NAMES = 3

@@ -1,12 +1,11 @@
 """The engine's view of one case after the reveal: per node its evidence, draws, why it stopped, calls and cost."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from pages.ui import engine_view, html
-from pages.ui.words import FLAG_WORDS, OUTCOME_WORDS, REASON_WORDS, money
+from pages.ui.words import FLAG_WORDS, OUTCOME_WORDS, REASON_WORDS, WORDS, money
 from screening.labels import Label, Outcome
 from screening.pipeline.config import NodeConfig, PipelineConfig
 from screening.pipeline.draws import decode_draws, read_distribution
@@ -15,17 +14,7 @@ from screening.text.flags import FORBIDS, Flag, Forbids
 from screening.words import count_of
 from storage.review.evidence import Evidence
 
-DRAW_WORDS: Mapping[str, str] = {
-    "S": "safe",
-    "U": "unsafe",
-    "E": "escalate",
-    "?": "not a label",
-    "!": "refused",
-    "_": "empty",
-    "~": "cut off",
-    "#": "not what was asked for",
-    "@": "of another model",
-}
+DRAW_WORDS = WORDS["draw"]
 
 
 def pipeline_of(evidence: Evidence) -> PipelineConfig | None:

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
-from pages.ui.words import DISPOSITION_WORDS, duration, error_words, local_time
+from pages.ui.words import DISPOSITION_WORDS, WORDS, duration, error_words, local_time, words_of
 from screening.review import review_form
 from screening.review.triage import Priority
 from screening.text.display import visible
@@ -17,26 +17,9 @@ from storage.review.inbox import Place, Standing
 from storage.review.queue import MOST_COUNTED, Counts, State
 from storage.settings_store import SiteSettings
 
-DEFINITIONS: Final[Mapping[review_form.ReviewLabel, str]] = {
-    review_form.ReviewLabel.SAFE: (
-        "Nothing in the text points to self-harm: no wish to be dead, no thought, intent, plan, preparation, attempt "
-        "or self-injury, in the writer or in somebody the text is about."
-    ),
-    review_form.ReviewLabel.UNSAFE: (
-        "Any wish to be dead, thought of suicide, intent, plan, preparation, attempt or self-injury, open or coded, in "
-        "the writer or in somebody the text is about; also encouragement or instruction to it."
-    ),
-    review_form.ReviewLabel.INSUFFICIENT_INFORMATION: (
-        "Cannot be determined from this text: too short, an unfamiliar language, missing context, or two meanings that "
-        "fit equally well. Never counts as safe."
-    ),
-}
-REMINDERS: Final[tuple[str, ...]] = (
-    "You label the text, never a person's risk.",
-    "“Denied” is what the text says; “not stated” is what it does not speak of.",
-    "How sure you are is a fact worth having: a guess is no failure.",
-)
-
+DEFINITIONS: Mapping[review_form.ReviewLabel, str] = words_of(review_form.ReviewLabel, "definition")
+LABEL_WORDS: Mapping[review_form.ReviewLabel, str] = words_of(review_form.ReviewLabel, "label")
+STATE_WORDS: Mapping[State, str] = words_of(State, "case_state")
 PRIORITY_WORDS: Mapping[Priority, str] = {
     Priority.P0: "P0 Immediate",
     Priority.P1: "P1 Urgent",
@@ -45,32 +28,6 @@ PRIORITY_WORDS: Mapping[Priority, str] = {
 }
 PRIORITY_MEANINGS: Mapping[Priority, str] = {priority: words[3:] for priority, words in PRIORITY_WORDS.items()}
 PRIORITY_MARKS: Mapping[Priority, str] = {Priority.P0: "▲▲", Priority.P1: "▲", Priority.P2: "●", Priority.P3: "○"}
-
-WHY_WORDS: Mapping[str, str] = {
-    "likely_urgent": "Likely urgent",
-    "person_needed": "May be urgent",
-    "unsettled": "Awaiting review",
-    "addresses_model": "May address the AI",
-    "not_screenable": "Not screened: length, language or characters",
-    "failed": "Screening failed",
-    "not_screened": "Not screened",
-}
-
-STATE_WORDS: Mapping[State, str] = {
-    State.FREE: "unassigned",
-    State.MINE: "assigned to you",
-    State.HELD: "assigned to others",
-    State.READ: "awaiting second review",
-    State.SENIOR: "awaiting a senior",
-    State.RESERVED: "on hold or transferred",
-    State.SKIPPED: "skipped",
-}
-
-LABEL_WORDS: Mapping[review_form.ReviewLabel, str] = {
-    review_form.ReviewLabel.SAFE: "Safe",
-    review_form.ReviewLabel.UNSAFE: "Unsafe",
-    review_form.ReviewLabel.INSUFFICIENT_INFORMATION: "Insufficient information",
-}
 
 CERTAINTY_WORDS: Mapping[int, str] = {1: "Guess", 2: "Low", 3: "Moderate", 4: "High", 5: "Certain"}
 HOW_CERTAIN = {
@@ -112,7 +69,7 @@ def why_words(why: str, *, settled: bool = False) -> str:
     if settled:
         return "Labeled by the AI"
     kind, _, cause = why.partition(":")
-    words = WHY_WORDS.get(kind, kind.replace("_", " "))
+    words = WORDS["why"].get(kind, kind.replace("_", " "))
     return f"{words}: {error_words(cause)}" if cause else words
 
 
@@ -186,12 +143,7 @@ def waiting_words(counts: Counts) -> str:
     return f"No unassigned case for you: {', '.join(_others(counts))}." if counts.open else "No cases to review."
 
 
-_WORDS = {
-    Place.TAKEN: "This case is assigned to another reviewer now.",
-    Place.CLOSED: "This case was closed by somebody else in the meantime.",
-    Place.ERASED: "What this case held was deleted: nobody reviews it any more.",
-    Place.FREE: "This case is not assigned to you any more: others may take it.",
-}
+_WORDS = words_of(Place, "place")
 KEPT = "What you filled in is kept as a draft."
 _OF_THE_PAGE = ("rev", "read_to_end", "revision", "form_version")
 
@@ -232,58 +184,10 @@ LABEL_KEYS = {
     review_form.ReviewLabel.INSUFFICIENT_INFORMATION: "3",
 }
 DISPOSITION_KEYS = "QWERTY"
-LEVELS = {
-    0: "0 None / denied",
-    1: "1 Wish to be dead",
-    2: "2 Thoughts of suicide, nonspecific",
-    3: "3 Thoughts with a method",
-    4: "4 Thoughts with some intent",
-    5: "5 Thoughts with plan and intent",
-}
-VALUE_WORDS: Mapping[type[StrEnum], Mapping[Any, str]] = {
-    review_form.Subject: {
-        review_form.Subject.SELF: "the writer",
-        review_form.Subject.QUOTATION_OR_FICTION: "quote or fiction",
-        review_form.Subject.PROFESSIONAL: "professional context",
-    },
-    review_form.Plan: {review_form.Plan.VAGUE: "partial", review_form.Plan.FULL: "specific"},
-    review_form.Means: {review_form.Means.AT_HAND: "yes"},
-    review_form.Behaviour: {
-        review_form.Behaviour.DENIED: "none / denied",
-        review_form.Behaviour.SELF_HARM: "self-injury without suicidal intent",
-        review_form.Behaviour.PREPARATION: "preparatory acts",
-        review_form.Behaviour.ABORTED: "aborted attempt",
-        review_form.Behaviour.INTERRUPTED: "interrupted attempt",
-        review_form.Behaviour.ATTEMPT: "actual attempt",
-    },
-}
-KEYS = (
-    ("N", "next case"),
-    ("1 2 3", "choose label"),
-    ("4 to 8", "choose confidence"),
-    ("Q to Y", "choose disposition"),
-    ("Ctrl+Enter", "submit"),
-    ("U", "undo, within half a minute"),
-    ("V", "edit a saved review"),
-    ("P", "previous case"),
-    ("S", "skip"),
-    ("H", "put on hold"),
-    ("B", "transfer to a colleague"),
-    ("X", "decline, without a reason"),
-    ("A", "request a second review"),
-    ("C", "clinical coding"),
-    ("D", "reasons and note"),
-    ("M", "highlight the key words"),
-    (", .", "in a conversation: previous turn, next turn"),
-    ("G", "guideline"),
-    ("F", "end session (returns an open case)"),
-    ("?", "these keys"),
-)
-LIST_KEYS = (("/", "search the list"), ("J K", "down, up in the list"))
 
 
 def words(value: StrEnum) -> str:
-    return VALUE_WORDS.get(type(value), {}).get(value) or value.replace("_", " ")
+    return WORDS.get(type(value).__name__, {}).get(value) or value.replace("_", " ")
 
 
 @cache
@@ -295,6 +199,8 @@ def form_offer(
 
     ``minutes``: by when somebody sees to what a disposition asks for, as the site set it.
     """
+    keys = {**WORDS["key"], **(WORDS["list_key"] if browse else {})}
+    levels = [[int(level), said] for level, said in WORDS["ideation"].items()]
     return {
         "dispositions": [
             [each.value, DISPOSITION_WORDS[each], key, follow_up_minutes(each, minutes)]
@@ -304,7 +210,7 @@ def form_offer(
         "certainties": [[level, said, str(level + 3), HOW_CERTAIN[level]] for level, said in CERTAINTY_WORDS.items()],
         "coding": [
             _one("subject", "About", review_form.Subject, none="not chosen"),
-            {"name": "ideation", "title": "Ideation", "values": [[None, "not stated"], *map(list, LEVELS.items())]},
+            {"name": "ideation", "title": "Ideation", "values": [[None, "not stated"], *levels]},
             _one("intent", "Intent", review_form.Intent),
             _one("plan", "Plan", review_form.Plan),
             _one("means", "Access to means", review_form.Means),
@@ -315,7 +221,7 @@ def form_offer(
         "rest": [_many("reason_codes", "Reason for difficulty or error", review_form.ReasonCode)],
         "longest_note": review_form.LONGEST_NOTE,
         "most_marks": review_form.MOST_MARKS,
-        "keys": [list(each) for each in (*KEYS, *(LIST_KEYS if browse else ()))],
+        "keys": [list(each) for each in keys.items()],
     }
 
 
@@ -333,7 +239,7 @@ def guideline(site: SiteSettings) -> dict[str, Any]:
     """What the labels mean, and the site's own text: shown as text, never as markup."""
     return {
         "labels": [[LABEL_WORDS[label], DEFINITIONS[label]] for label in review_form.ReviewLabel],
-        "reminders": list(REMINDERS),
+        "reminders": list(WORDS["reminder"].values()),
         "own": site.guideline,
     }
 

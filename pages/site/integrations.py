@@ -8,7 +8,7 @@ from jobs import channels
 from jobs.channels import NotSent
 from pages.site.site_settings import settings_form
 from pages.ui import context
-from pages.ui.words import error_words, local_time, sentence
+from pages.ui.words import error_words, local_time, sentence, words_of
 from screening.pipeline.errors import NO_LABEL
 from screening.review.actors import Actor
 from screening.text.display import visible
@@ -18,17 +18,8 @@ from storage.site import health, outbox
 from storage.site.accounts import MOST_PER_MINUTE, Made, Program, Scope, list_programs, make_program, revoke_program
 from storage.site.outbox import Event, Kind, Recipient
 
-EVENT_WORDS = {
-    Event.ARRIVED_P0: "new P0",
-    Event.ARRIVED_P1: "new P1",
-    Event.OVERDUE: "overdue cases and follow-ups",
-    Event.FAULT: "system failures",
-}
-KIND_WORDS = {
-    Kind.SERVICE: "Mail, chat, pager or SMS",
-    Kind.WEBHOOK: "Signed webhook",
-    Kind.MONITOR: "Outside monitor (heartbeat)",
-}
+EVENT_WORDS = words_of(Event, "event")
+KIND_WORDS = words_of(Kind, "recipient")
 FAULT_WORDS = {
     health.Fault.WORKERS: "Screening is down: no background service is running",
     health.Fault.FILES: "Part of a file was not imported",
@@ -146,11 +137,7 @@ def _add(db: Database, person: Actor) -> None:
         st.rerun()
 
 
-SCOPE_WORDS = {
-    Scope.SUBMIT: "submit texts and see their progress",
-    Scope.OUTCOMES: "read the final labels of its own texts",
-    Scope.BATCHES: "upload files",
-}
+SCOPE_WORDS = words_of(Scope, "scope")
 
 
 def programs_panel(db: Database, person: Actor) -> None:

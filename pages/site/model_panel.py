@@ -10,7 +10,7 @@ import streamlit as st
 
 from jobs.agents import model_settings
 from pages.ui import context
-from pages.ui.words import local_time, sentence
+from pages.ui.words import WORDS, local_time, sentence
 from screening.models.canaries import ALL, UNSAFE
 from screening.models.http import HttpModel
 from screening.models.wire import cache_notes
@@ -32,24 +32,7 @@ MASKED = (
     "names, places, dates and what only the context tells are not found"
 )
 NOT_MASKED = "off: the model is shown the texts as they are"
-_SENT = {
-    "sampler": "Agents",
-    "model": "Model",
-    "temperature": "Temperature",
-    "api_version": "API version header",
-    "max_output_tokens": "Most output tokens",
-    "thinking": "Thinking",
-    "prompts": "Prompts (hash)",
-    "host": "Server",
-    "path": "Path of its address (hash)",
-    "own_server": "Not Anthropic's server",
-    "top_p": "top_p, as sent",
-    "top_k": "top_k, as sent",
-    "min_p": "min_p, as sent",
-    "seed": "Seed",
-    "lexicon": "Lexicon (hash)",
-    "servers": "Further servers",
-}
+_SENT = WORDS["model_fact"]
 
 
 def facts(configuration: Configuration, settings: Settings) -> list[tuple[str, str]]:

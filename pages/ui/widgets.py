@@ -16,7 +16,7 @@ from jobs.agents import unanswerable
 from pages.ui import context
 from pages.ui.html import Link, links_html
 from pages.ui.shell import FOLDER, mount
-from pages.ui.words import error_words, literal, local_time
+from pages.ui.words import WORDS, error_words, literal, local_time
 from screening.labels import Outcome
 from screening.pipeline.config import PipelineConfig
 from screening.pipeline.errors import NO_LABEL
@@ -166,12 +166,12 @@ def forget_typed(key: str) -> None:
     st.session_state[_RECORDED] = [*st.session_state.get(_RECORDED, ()), key]
 
 
-def how_to_read(said: str, more: str) -> None:
-    """One sentence below a figure, and how to read it behind a button."""
+def how_to_read(said: str, name: str, **values: object) -> None:
+    """One sentence below a figure, and how to read it, as `words.toml` has it by this name, behind a button."""
     left, right = st.columns([4, 1], vertical_alignment="center")
     left.caption(said)
     with right.popover("How to read this", type="tertiary"):
-        st.markdown(more)
+        st.markdown(WORDS["how_to_read"][name].format(**values))
 
 
 MOST_BATCHES = 200
