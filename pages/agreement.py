@@ -34,8 +34,7 @@ def interval(found: Coefficient) -> str:
 
 st.title("Agreement")
 widgets.how_to_read(
-    "Blinded first reviews of closed cases. Reviewers are under pseudonyms, and nobody is ranked.",
-    "agreement",
+    "Blinded first reviews of closed cases. Reviewers are under pseudonyms, and nobody is ranked.", "agreement"
 )
 titles = widgets.batch_titles(list_batches(db, person, 200))
 batch_id = st.selectbox("Batch", list(titles), index=None, placeholder="All", format_func=titles.__getitem__)

@@ -11,15 +11,7 @@ from typing import Any
 import streamlit as st
 
 from pages.review import desk_view, routes
-from pages.review.inbox_words import (
-    FOR_WORDS,
-    HOW_CERTAIN,
-    HOW_WORDS,
-    LABEL_WORDS,
-    due_words,
-    list_name,
-    plain_name,
-)
+from pages.review.inbox_words import FOR_WORDS, HOW_CERTAIN, HOW_WORDS, LABEL_WORDS, due_words, list_name, plain_name
 from pages.ui import auth, context, html, shell, widgets
 from pages.ui.words import last_midnight, literal, local_time, sentence
 from screening.review.policy import Action, Forbidden, is_allowed

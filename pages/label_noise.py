@@ -190,9 +190,5 @@ intake = upload.intake
 ask = ask_of(db, person, upload.id)
 widgets.show_open(
     "labels_tab",
-    {
-        "Possible label errors": ranking,
-        "Corrected data set": corrected_data_set,
-        "Label history": label_history,
-    },
+    {"Possible label errors": ranking, "Corrected data set": corrected_data_set, "Label history": label_history},
 )

@@ -23,13 +23,7 @@ from screening.review.review_form import FORM_VERSION
 from screening.words import count_of
 from storage.batches.counts import configuration_now, count_reviews, revisions_now
 from storage.research.listed import MOST_LISTED, Cell
-from storage.research.reliability import (
-    REFERENCE,
-    measured_configurations,
-    priorities_shown,
-    settled_cases,
-    severities,
-)
+from storage.research.reliability import REFERENCE, measured_configurations, priorities_shown, settled_cases, severities
 from storage.settings_store import audit_plan
 
 READ = {"read": "reviewed", "unsafe": "unsafe", "inconclusive": "insufficient information"}
@@ -117,10 +111,7 @@ def show_range() -> None:
             for words, whole, lately in found.ranges
         ]
         st.table(pd.DataFrame(rows).set_index(RECOGNIZE))
-        how_to_read(
-            "Missed cases per 1,000 labeled safe, at most (95%), from first blinded reviews.",
-            "range",
-        )
+        how_to_read("Missed cases per 1,000 labeled safe, at most (95%), from first blinded reviews.", "range")
 
 
 def audit() -> None:

@@ -50,17 +50,6 @@ def shift_rows(found: Shift) -> list[dict[str, str]]:
     ]
 
 
-def show_chart(found: Shift) -> None:
-    groups = {
-        "Arrived": [one.arrived for one in found.priorities],
-        "Opened": [one.looked_at for one in found.priorities],
-        "Overdue": [one.overdue for one in found.priorities],
-        "Open at end": [found.left[one.priority][0] for one in found.priorities],
-    }
-    figure = bars([one.priority.name for one in found.priorities], groups, "Cases by priority", "cases")
-    st.plotly_chart(figure, key="shift_chart", alt="Cases arrived, opened, overdue and open, by priority")
-
-
 st.title("Shift")
 now = context.now()
 minute = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
@@ -76,8 +65,12 @@ st.text(
     f"Follow-ups: {found.follow_ups_opened:,} opened, {found.follow_ups_closed:,} closed, "
     f"{found.follow_ups_overdue:,} overdue at the end of the period."
 )
-show_chart(found)
-widgets.how_to_read(
-    "By priority, never by person.",
-    "shift",
-)
+groups = {
+    "Arrived": [one.arrived for one in found.priorities],
+    "Opened": [one.looked_at for one in found.priorities],
+    "Overdue": [one.overdue for one in found.priorities],
+    "Open at end": [found.left[one.priority][0] for one in found.priorities],
+}
+figure = bars([one.priority.name for one in found.priorities], groups, "Cases by priority", "cases")
+st.plotly_chart(figure, key="shift_chart", alt="Cases arrived, opened, overdue and open, by priority")
+widgets.how_to_read("By priority, never by person.", "shift")

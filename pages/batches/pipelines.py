@@ -363,10 +363,7 @@ def _routes(node: Mapping[str, Any], draft: Draft, key: str) -> dict[str, Any]:
         )
         for place, label in zip(st.columns(3), LABELS, strict=True)
     }
-    return {
-        "routes": routes,
-        "on_abstain": select(st, "If undecided", ABSTAINS, node["on_abstain"], f"{key}_abstain"),
-    }
+    return {"routes": routes, "on_abstain": select(st, "If undecided", ABSTAINS, node["on_abstain"], f"{key}_abstain")}
 
 
 def _rearrange(draft: Draft, name: str, key: str) -> Draft:

@@ -156,7 +156,10 @@ def missing_rows(person: Actor, one: BatchSummary, found: tuple[Upload, Exceptio
     if found is None and one.progress.rows_missing is None:
         return
     code = one.progress.rows_missing or ""
-    why = _refusal_words(found[1]) if found else f"{error_words(code).capitalize()}. {_way_on(one)}"
+    why = f"{error_words(code).capitalize()}. {_way_on(one)}"
+    if found:  # a refusal is written for people; of anything else only its kind is told, for it may quote a text
+        ours, kind = isinstance(found[1], FileRefused), type(found[1]).__name__
+        why = str(found[1]) if ours else f"{error_words('internal_error').capitalize()} ({kind})."
     lost = code == NOBODY and not found  # what took it in is not known to live
     end = "If nobody has the file any more, cancel the upload." if lost else "The file is kept."
     others = "wait until the upload goes on" if one.progress.state in STOPPED else "are screened"
@@ -168,13 +171,6 @@ def missing_rows(person: Actor, one: BatchSummary, found: tuple[Upload, Exceptio
     if found and may and st.button("Continue importing rows", icon=":material/play_arrow:"):
         intake_runs().start(found[0])
         st.rerun()
-
-
-def _refusal_words(error: Exception) -> str:
-    """A refusal is written for people; of anything else only its kind is told, for it may quote a text."""
-    if isinstance(error, FileRefused):
-        return str(error)
-    return f"{error_words('internal_error').capitalize()} ({type(error).__name__})."
 
 
 def _way_on(one: BatchSummary) -> str:

@@ -334,12 +334,7 @@ def _steps(ids: Sequence[str], case: Result) -> None:
         st.markdown(named, width="content")
         for words, key, target in (("Previous", "k", before), ("Next", "j", after)):
             st.button(
-                words,
-                key=f"viewer_{words}",
-                shortcut=key,
-                on_click=open_case,
-                args=(target,),
-                disabled=target is None,
+                words, key=f"viewer_{words}", shortcut=key, on_click=open_case, args=(target,), disabled=target is None
             )
         widgets.case_link(case.case_id)
         st.button("Close", key="viewer_close", on_click=open_case, args=(None,))

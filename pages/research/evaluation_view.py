@@ -67,10 +67,7 @@ def show_results(found: evaluating.Evaluated) -> None:
     known = frame.drop(columns=[name for name in ("Tokens", "Dollars") if set(frame[name]) == {tables.NOT_COUNTED}])
     columns = {"Condition": st.column_config.TextColumn(width=150, pinned=True)}
     st.dataframe(known, hide_index=True, height="content", column_config=columns)
-    how_to_read(
-        "Accuracy, FPR and FNR are over decided texts, with Wilson 95% intervals.",
-        "results",
-    )
+    how_to_read("Accuracy, FPR and FNR are over decided texts, with Wilson 95% intervals.", "results")
     _show_forest(table)
     forms = {
         "CSV": ("csv", lambda: "".join(tables.csv_table(table))),
@@ -130,8 +127,7 @@ def show_comparison(ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> Non
     ]
     st.dataframe(pd.DataFrame(table), hide_index=True, height="content")
     how_to_read(
-        f"Intervals of one column hold for all {len(others)} conditions together at 95% (Bonferroni).",
-        "conditions",
+        f"Intervals of one column hold for all {len(others)} conditions together at 95% (Bonferroni).", "conditions"
     )
 
 
@@ -166,11 +162,10 @@ def show_sweep(ask: evaluating.Ask) -> None:
     title, x = "Errors and escalations by budget", "response limit per agent"
     figure = curves(series, title, x, "share of texts", y_percent=True, y_range=(-0.02, 1.02))
     st.plotly_chart(figure, key="sweep", alt="Rates by budget")
-    how_to_read(
-        sweep_counts(budgets, results),
-        "sweep",
-        chosen_here=CHOSEN_HERE,
-    )
+    short = [f"B = {at}: {each.unsettled:,}" for at, each in zip(budgets, results, strict=True) if each.unsettled]
+    said = f"n = {results[0].metrics.n + results[0].metrics.pending:,} at every budget"
+    said += f"; not enough recorded responses for: {', '.join(short)}" if short else ""
+    how_to_read(said, "sweep", chosen_here=CHOSEN_HERE)
 
 
 def _limits(rates: Sequence[Proportion]) -> dict[str, Any]:
@@ -180,14 +175,6 @@ def _limits(rates: Sequence[Proportion]) -> dict[str, Any]:
         "low": [rate.low for rate in rates],
         "high": [rate.high for rate in rates],
     }
-
-
-def sweep_counts(budgets: Sequence[int], results: Sequence[experiments.Measured]) -> str:
-    """Of how many texts every point of a sweep is, and at which budgets the record is too short for some."""
-    texts = results[0].metrics.n + results[0].metrics.pending
-    short = [f"B = {at}: {each.unsettled:,}" for at, each in zip(budgets, results, strict=True) if each.unsettled]
-    said = f"n = {texts:,} at every budget"
-    return f"{said}; not enough recorded responses for: {', '.join(short)}" if short else said
 
 
 def show_calls(ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> None:

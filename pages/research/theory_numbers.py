@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from jobs.computing import tell
 from pages.research.figures import Series
+from pages.ui.words import WORDS
 from screening.stopping import evidence, theory
 from screening.stopping.certificates import CertifiedMixture
 from screening.stopping.rules import (
@@ -94,45 +95,21 @@ def simulated_regret(delta: float, budget: int) -> tuple[theory.RegretCurve, ...
 
 def claims(delta: float = 0.05) -> tuple[tuple[str, str], ...]:
     """The paper's claims that a reader should not repeat as they stand, each with what follows from the code."""
-    n_star = theory.fixed_sample_size(0.5, delta)
+    n_star, proven = theory.fixed_sample_size(0.5, delta), certified_rule(delta, 100)
+    radius = evidence.algorithm_one_radius(round(n_star), delta)
     unanimous = minimum_budget(SuccessiveElimination(delta=delta))
-    ours = minimum_budget(PairwiseMixture.symmetric(delta))
-    proven = certified_rule(delta, 100)
-    fewer = "" if proven is None else f", {minimum_budget(proven)} with a certificate for 100 calls"
-    constant = theory.expected_wrong_commits(theory.Schedule.CONSTANT, delta, 1000)
-    harmonic = theory.expected_wrong_commits(theory.Schedule.HARMONIC, delta, 1000)
-    return (
-        (
-            "Every label's estimate is within ε_n(δ) = √(ln(2/δ)/2n) (appendix A, theorem).",
-            "The proof takes a probability as a difference of two values of the distribution function and gives "
-            f"2ε: {2 * theory.dkw_radius(100, delta):.3f} instead of {theory.dkw_radius(100, delta):.3f} at n = 100.",
-        ),
-        (
-            "n* = 2 ln(2/δ)/Δ² samples per arm suffice (appendix A, corollary).",
-            "That is the size of one sample fixed in advance, and rests on ε. Algorithm 1 tests after every "
-            f"round and needs more: at Δ = 0.5 n* is {n_star:.1f} per arm, the radius at that many pulls is "
-            f"{evidence.algorithm_one_radius(round(n_star), delta):.2f} and cannot tell a margin below "
-            f"{2 * evidence.algorithm_one_radius(round(n_star), delta):.2f} apart.",
-        ),
-        (
-            "Regret grows as O(log T) (appendix C).",
-            f"Only with δ falling from case to case. A constant δ bounds the wrong commits of 1,000 cases by "
-            f"{constant:.0f}, in proportion to T; δ/t by {harmonic:.2f}. The proof sets δ = 1/T, which Algorithm 1 as "
-            "run does not.",
-        ),
-        (
-            "B = 10 and B = 50 escalate every input; B = 75 is the first budget with classifications.",
-            f"No answers could have decided: a unanimous model needs {unanimous} calls at δ = {delta:g}. "
-            f"Pooling the responses needs {ours} by Ville's bound{fewer}.",
-        ),
-        (
-            "80 to 90 pulls per arm are needed for reliable elimination (section 5.1).",
-            f"Unanimous answers end Algorithm 1 after {unanimous // 3} pulls per arm, {unanimous} calls in all; "
-            "80 to 90 are the calls per input that the paper's own figure shows.",
-        ),
-        (
-            "The guarantee is 1 − δ.",
-            "For naming the model's own most frequent answer, at each agent. Whether it is right is measured against "
-            "clinicians, on the Reliability page.",
-        ),
-    )
+    figures = {
+        "delta": delta,
+        "epsilon": theory.dkw_radius(100, delta),
+        "two_epsilon": 2 * theory.dkw_radius(100, delta),
+        "n_star": n_star,
+        "radius": radius,
+        "margin": 2 * radius,
+        "constant": theory.expected_wrong_commits(theory.Schedule.CONSTANT, delta, 1000),
+        "harmonic": theory.expected_wrong_commits(theory.Schedule.HARMONIC, delta, 1000),
+        "unanimous": unanimous,
+        "pulls": unanimous // 3,
+        "pooled": minimum_budget(PairwiseMixture.symmetric(delta)),
+        "fewer": "" if proven is None else f", {minimum_budget(proven)} with a certificate for 100 calls",
+    }
+    return tuple((said, WORDS["shown_claim"][name].format(**figures)) for name, said in WORDS["paper_claim"].items())

@@ -78,11 +78,6 @@ def parse(sent: object) -> list[Act | str]:
     return found
 
 
-def is_by_a_person(actions: list[Act | str]) -> bool:
-    """Whether any of them is a sign that somebody is there: a page asks for the reveal by itself."""
-    return any(not isinstance(each, str) and each.kind != "reveal" for each in actions)
-
-
 def handle(here: Here, actions: list[Act | str]) -> dict[str, dict[str, object]]:
     """Do each of them that has not been done, in their order; the answers by id.
 
@@ -196,10 +191,6 @@ def _next(here: Here, _act: Act) -> None:
     here.page.lay(open_next_desk(here))
     if here.desk is None:
         here.page.said = "No unassigned case for you at the moment."
-
-
-def _urgent(here: Here, act: Act) -> None:
-    _next(replace(here, batch=None, priorities=[Priority.P0]), act)
 
 
 def _take(here: Here, act: Act) -> None:
@@ -320,7 +311,7 @@ _ACTS: Mapping[str, Callable[[Here, Act], None]] = {
     "revise": _revise,
     "reveal": _reveal,
     "next": _next,
-    "urgent": _urgent,
+    "urgent": lambda here, act: _next(replace(here, batch=None, priorities=[Priority.P0]), act),
     "previous": _previous,
     "undo": _undo,
     "take": _take,

@@ -223,6 +223,7 @@ def _read_stage(here: Here, desk: Desk, mine: Review) -> dict[str, Any]:
     key = context.settings().pseudonym_secret
     following, follow_ups = what_follows(here.db, here.by, desk.case_id)
     text, shown = desk.text, desk.evidence
+    where = shown.where_to_act if shown else None
     ours = {one.id: "you" if one.who == here.person.id else visible(one.who_name) for one in follow_ups}
     return {
         "words": inbox_words.review_words(mine.form),
@@ -238,7 +239,7 @@ def _read_stage(here: Here, desk: Desk, mine: Review) -> dict[str, Any]:
         if text
         else {},
         "revealed": shown is not None,
-        "act": html.where_parts(shown.where_to_act) if shown else None,
+        "act": where and {"words": visible(where), "href": html.https_link(where)},
         "engine": evidence_view.outcome_words(shown) if shown else "",
         "compared": compared_words(mine, shown) if shown else "",
         "others": [

@@ -204,11 +204,6 @@ def https_link(where: str) -> str | None:
     return where if known and where.isascii() and where.isprintable() and not set(where) & set(' <>"\\^`{|}') else None
 
 
-def where_parts(where: str | None) -> dict[str, str | None] | None:
-    """The words to show, and the address to open where there is one; None where nothing is known."""
-    return None if not where else {"words": visible(where), "href": https_link(where)}
-
-
 def where_html(where: str | None) -> str:
     """The reference in a line; nothing where none is known."""
     return macros("texts").where(visible(where), https_link(where)) if where else ""
