@@ -26,7 +26,7 @@ from screening.datasets.mapping import (
     read_mapping,
     speakers_said,
 )
-from screening.datasets.reader import Table, columns_of, read_table
+from screening.datasets.reader import Table, columns_of, file_layout, read_table
 from screening.datasets.rows import Source
 from screening.labels import Label
 from screening.words import count_of
@@ -90,8 +90,10 @@ def mapped_table(source: Source, name: str, arguments: argparse.Namespace) -> Ta
     columns = _columns(source, sheet, kept.columns, arguments)
     id_said = kept.columns is not None or arguments.id is not None
     table = read_table(source, name, mapping=columns, sheet=sheet, id_confirmed=id_said)
-    if columns is not None and arguments.group is not None:  # an id that rows share does not take its place
-        table = table.with_mapping(replace(table.profile.mapping, group=columns.group))
+    found = table.profile.mapping
+    if columns is not None and arguments.group is not None and found.group != columns.group:
+        # an id that rows share does not take the place of the group that was named
+        table = read_table(source, name, mapping=replace(found, group=columns.group), sheet=sheet)
     given = label_values(arguments.labels, table.profile.label_values) if arguments.labels else {}
     return table.with_labels({**kept.labels, **given})
 
@@ -156,7 +158,7 @@ def _columns(
     said = {name: value for name in asked if (value := getattr(arguments, name, None)) is not None}
     if not said:
         return kept
-    columns = columns_of(source, sheet)
+    columns = columns_of(file_layout(source, sheet))
     for name, value in said.items():
         if name in COLUMNS:
             said[name] = find_column(value, columns) if value else None

@@ -46,7 +46,7 @@ def add_options(parser: Any, command: Command) -> None:
             if by_place:
                 parser.add_argument(name, **how)
             else:
-                parser.add_argument(flag(name), dest=name, required=required, **how)
+                parser.add_argument(f"--{name.rstrip('_').replace('_', '-')}", dest=name, required=required, **how)
 
 
 def call(command: Command, given: argparse.Namespace) -> Any:
@@ -58,15 +58,6 @@ def _value(hint: Any, name: str, given: argparse.Namespace) -> Any:
     if hasattr(hint, "add_options"):
         return hint(**vars(given))
     return call(hint, given) if is_dataclass(hint) else getattr(given, name)  # type: ignore[arg-type]
-
-
-def flag(name: str) -> str:
-    """The option that a parameter is given with.
-
-    >>> flag("per_subreddit"), flag("from_")
-    ('--per-subreddit', '--from')
-    """
-    return f"--{name.rstrip('_').replace('_', '-')}"
 
 
 def how_said(hint: Any, by_place: bool = False) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from itertools import count, pairwise
 from typing import Any
 
@@ -26,7 +27,7 @@ from screening.datasets.rows import (
     parsed_list,
 )
 from screening.datasets.text_files import detect_encoding, open_text
-from screening.text.conversation import MOST_TURNS, SENT, Judged, Question, Role, Turn, receive_conversation
+from screening.text.conversation import MOST_TURNS, SENT, Judged, Question, Role, Turn
 from screening.text.flags import Flag
 
 _KEYS: Mapping[str, list[str]] = WORDS["messages"]
@@ -253,13 +254,8 @@ def detect_shape(words: str) -> tuple[Shape, str]:
         found.append(one)
         while at < len(bare) and bare[at].isspace():
             at += 1
-    named = [
-        one[name]
-        for one in found
-        if isinstance(one, dict)
-        for name in _KEYS["lists"]
-        if isinstance(one.get(name), list)
-    ]
+    held = [one.get(name) for one in found if isinstance(one, dict) for name in _KEYS["lists"]]
+    named = [one for one in held if isinstance(one, list)]
     if named and len(found) > 1:
         said = f"these are {len(found):,} conversations, and one is read here; upload the file as a batch"
         raise TurnsRefused(Reason.NOT_A_CONVERSATION, said)
@@ -362,22 +358,22 @@ def _asked(turns: tuple[Turn, ...], reading: ConversationReading) -> Iterator[Co
     users = [at for at, turn in enumerate(turns) if turn.role is Role.USER]
     if not any(turns[at].text.strip() for at in users):
         raise TurnsRefused(Reason.NO_JUDGED_TURN, "no turn is the user's, or none of theirs holds words")
-    alone = reading.questions == (Question.TEXT,)
+    alone, asked = reading.questions == (Question.TEXT,), partial(Conversation, context_tokens=reading.context_tokens)
     if reading.judged is Judged.WHOLE:
         sent = [at for at, turn in enumerate(turns) if turn.role in SENT and turn.text.strip()]
         replies = [at for at in sent if turns[at].role is Role.ASSISTANT]
         for question, judged in ((Question.TEXT, sent if alone else users), (Question.REPLY, replies)):
             if question in reading.questions:
-                yield Conversation(turns=turns, judged=frozenset(judged), question=question)
+                yield asked(turns=turns, judged=frozenset(judged), question=question)
         return
     for user in users[-1:] if reading.judged is Judged.LAST_USER else users:
         following = _reply_places(turns, user)
         if Question.TEXT in reading.questions:
             reply = "\n\n".join(turns[at].text for at in following) if alone else ""
-            yield Conversation(turns=turns[: user + 1], judged=frozenset({user}), reply=reply or None)
+            yield asked(turns=turns[: user + 1], judged=frozenset({user}), reply=reply or None)
         if Question.REPLY in reading.questions:
             upto = turns[: max(following, default=user) + 1]
-            yield Conversation(turns=upto, judged=frozenset(following), question=Question.REPLY)
+            yield asked(turns=upto, judged=frozenset(following), question=Question.REPLY)
 
 
 def _reply_places(turns: Sequence[Turn], user: int) -> list[int]:
@@ -493,9 +489,7 @@ def read_case(cell: str, reading: ConversationReading, receive: Receive) -> NewC
     *_, found = _asked(_turns(cell, reading), reading)
     if (missing := _missing(found)) is not None:
         raise missing
-    text, thread = receive_conversation(
-        found.turns, found.judged, receive, question=found.question, context_tokens=reading.context_tokens
-    )
+    text, thread = found.received(receive)
     if not text.stored.strip() or Flag.EMPTY in text.flags:
         raise TurnsRefused(Reason.EMPTY_TEXT, "nothing but spaces or invisible characters")
     reply = receive(found.reply) if found.reply else None

@@ -11,7 +11,6 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
 from screening.datasets.rows import (
-    PATTERNS,
     WORDS,
     ColumnsUnclear,
     Fields,
@@ -232,15 +231,6 @@ def names_people(column: str) -> bool:
     (True, False, False)
     """
     return known_as(column) in OF_A_PERSON.union(WORDS["people"]["others"])
-
-
-def names_a_rating(column: str) -> bool:
-    """Whether the name is that of a label, though no known one.
-
-    >>> names_a_rating("is_safe"), names_a_rating("rater1"), names_a_rating("annotator")
-    (True, True, False)
-    """
-    return PATTERNS["rating"].search(known_as(column)) is not None
 
 
 def is_known(column: str) -> bool:

@@ -16,9 +16,9 @@ from screening.datasets.mapping import (
     OF_A_PERSON,
     ColumnMapping,
     known_as,
-    names_a_rating,
 )
 from screening.datasets.rows import (
+    PATTERNS,
     STRUCTURAL,
     ColumnsUnclear,
     Fields,
@@ -279,7 +279,7 @@ def _looks_like_label(name: str, values: set[str]) -> bool:
     filled = values - {""}
     if not filled or len(values) > FEW_VALUES:
         return False
-    return all(map_label(one) for one in filled) or names_a_rating(name)
+    return all(map_label(one) for one in filled) or PATTERNS["rating"].search(known_as(name)) is not None
 
 
 def is_sentence(cell: str) -> bool:

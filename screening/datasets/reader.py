@@ -40,7 +40,6 @@ from screening.datasets.rows import (
 from screening.datasets.text_files import detect_encoding, find_delimited, open_text, require_text
 from screening.datasets.workbook import find_workbook
 from screening.labels import Label
-from screening.text.conversation import CONTEXT_TOKENS, receive_conversation
 from screening.text.flags import STATED, Flag
 from screening.text.received import receive
 from screening.words import count_of
@@ -99,10 +98,6 @@ class Table:
         known = {value: map_label(value) for value in sorted(self.profile.label_values)}
         return replace(self, said={value: label for value, label in known.items() if label is not None} | said)
 
-    def with_mapping(self, mapping: ColumnMapping) -> "Table":
-        """The file with other columns: read again where they differ. Raises as `read_table` does."""
-        return self if mapping == self.profile.mapping else _described(self.layout, self.name, mapping, {})
-
 
 def read_table(
     source: Source,
@@ -120,18 +115,8 @@ def read_table(
     (a sentence for the person) when it cannot be read without risking a wrong row; its subclass ColumnsUnclear
     when only the columns are in doubt.
     """
-    return _described(file_layout(source, sheet), name, mapping, label_values or {}, id_confirmed=id_confirmed)
-
-
-def _described(
-    layout: FileLayout,
-    name: str,
-    mapping: ColumnMapping | None,
-    label_values: Mapping[str, Label | None],
-    *,
-    id_confirmed: bool = True,
-) -> Table:
-    columns = _columns(layout)
+    layout = file_layout(source, sheet)
+    columns = columns_of(layout)
     if not columns:
         why = (f": in line {one.line} {one.detail}" for one in rows_of(layout) if one is not None and one.detail)
         raise FileRefused(f"The file has no rows with named values{next(why, '')}.")
@@ -142,7 +127,7 @@ def _described(
         found = survey(rows, unread, proposed=mapping is None or not id_confirmed)
     except ColumnsUnclear as unclear:
         raise ColumnsUnclear(str(unclear), columns=columns, sheets=layout.sheets) from None
-    return Table(name=name, layout=layout, profile=found, said={}).with_labels(label_values)
+    return Table(name=name, layout=layout, profile=found, said={}).with_labels(label_values or {})
 
 
 def rows_of(layout: FileLayout) -> Rows:
@@ -224,12 +209,8 @@ Asked in this order; the last one reads every text, and refuses what holds none.
 """
 
 
-def columns_of(source: Source, sheet: str | None = None) -> tuple[str, ...]:
+def columns_of(layout: FileLayout) -> tuple[str, ...]:
     """The file's columns: those of its header or, where it has none, all names that its rows use."""
-    return _columns(file_layout(source, sheet))
-
-
-def _columns(layout: FileLayout) -> tuple[str, ...]:
     if layout.columns:
         return layout.columns
     names: dict[str, None] = {}
@@ -330,13 +311,7 @@ def judge_row(row: FileRow, found: FileProfile, labels: Mapping[str, Label | Non
     text, identity = mapping.text_of(fields), mapping.id_of(row)
     if (problem := _problem(row, text, identity, found)) is not None:
         return _reject(row, identity, text, *problem, found, receive_text)
-    if talk is None:
-        received, thread = receive_text(text or ""), None
-    else:
-        tokens = mapping.conversation.context_tokens if mapping.conversation else CONTEXT_TOKENS
-        received, thread = receive_conversation(
-            talk.turns, talk.judged, receive_text, question=talk.question, context_tokens=tokens
-        )
+    received, thread = talk.received(receive_text) if talk else (receive_text(text or ""), None)
     if Flag.EMPTY in received.flags:
         detail = "nothing but spaces or invisible characters"
         return _reject(row, identity, text, Reason.EMPTY_TEXT, detail, found, receive_text)

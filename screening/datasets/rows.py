@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final
 
 from screening.labels import Label
 from screening.settings import FILE_LIMITS
-from screening.text.conversation import Question, Thread, Turn
+from screening.text.conversation import CONTEXT_TOKENS, Question, Thread, Turn, receive_conversation
 from screening.text.received import ReceivedText
 
 CELL_LIMIT = FILE_LIMITS.row
@@ -209,6 +209,13 @@ class Conversation:
     judged: frozenset[int] = frozenset()
     question: Question = Question.TEXT
     reply: str | None = None
+    context_tokens: int = CONTEXT_TOKENS
+
+    def received(self, receive: "Receive") -> tuple[ReceivedText, Thread]:
+        """The text that it is as a case, and where its turns stand in it."""
+        return receive_conversation(
+            self.turns, self.judged, receive, question=self.question, context_tokens=self.context_tokens
+        )
 
 
 @dataclass(frozen=True, slots=True)
