@@ -99,11 +99,11 @@ def detect_encoding(source: Source) -> Encoding:
 
 
 def _unmarked_utf16(head: bytes) -> str | None:
-    pairs = max(1, len(head) // 2)
-    even, odd = head[::2].count(0) / pairs, head[1::2].count(0) / pairs
+    pairs = len(head) // 2
+    even, odd = (head[first::2].count(0) / max(1, pairs) for first in (0, 1))
     if odd > 0.4 and even < 0.1:
         return "utf-16-le"
-    return "utf-16-be" if even > 0.4 and odd < 0.1 else None
+    return "utf-16-be" if pairs and even > 0.4 and odd < 0.1 else None
 
 
 def _utf7(chunk: bytes) -> str | None:

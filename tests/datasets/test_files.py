@@ -77,7 +77,10 @@ def test_a_refusal_names_columns_and_quotes_no_message() -> None:
 
 FORMATS: list[tuple[FileFormat, bytes]] = [
     *((FileFormat(kind), one.encode()) for kind, several in TABLES["formats"].items() for one in several),
-    *((FileFormat.DELIMITED, "id\ttext\n007\ta\n".encode(name)) for name in ("utf-16", "utf-16-be", "utf-32")),
+    *(
+        (FileFormat.DELIMITED, "id\ttext\n007\ta\n".encode(name))
+        for name in ("utf-16", "utf-16-be", "utf-16-le", "utf-32")
+    ),
     (FileFormat.WORKBOOK, workbook(("id", "text"), ("007", "a"))),
 ]
 
