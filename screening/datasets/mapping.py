@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, field, replace
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -64,32 +64,27 @@ class ConversationReading:
     With both questions ``reply_label`` is the reference of the second one, as the label column is of the first.
     """
 
-    shape: Annotated[Shape, Field(title="File format")]
-    judged: Annotated[Judged, Field(title="What to judge")] = Judged.LAST_USER
-    questions: Annotated[tuple[Question, ...], Field(title="Question", min_length=1, max_length=2)] = (Question.TEXT,)
-    role: Annotated[str | None, Field(title="Who speaks")] = None
-    order: Annotated[str | None, Field(title="Order of the turns")] = None
-    time: Annotated[str | None, Field(title="Time")] = None
-    turn_id: Annotated[str | None, Field(title="Turn id")] = None
-    reply_label: Annotated[str | None, Field(title="Original label of the chatbot")] = None
-    speakers: Annotated[
-        tuple[tuple[str, Role | None], ...],
-        Field(
-            title="Speaker names",
-            description="Where they are not user and assistant: NAME=user, assistant, system or tool, with commas "
-            "between; NAME=none where that is no name.",
-        ),
-    ] = ()
-    context_tokens: Annotated[
-        int,
-        Field(
-            title="Context, tokens",
-            description="Of turns that are not judged themselves; the oldest are left out first. Clinicians see all "
-            "turns.",
-            ge=0,
-            le=1_000_000,
-        ),
-    ] = CONTEXT_TOKENS
+    shape: Shape = Field(title="File format")
+    judged: Judged = Field(default=Judged.LAST_USER, title="What to judge")
+    questions: tuple[Question, ...] = Field(default=(Question.TEXT,), title="Question", min_length=1, max_length=2)
+    role: str | None = Field(default=None, title="Who speaks")
+    order: str | None = Field(default=None, title="Order of the turns")
+    time: str | None = Field(default=None, title="Time")
+    turn_id: str | None = Field(default=None, title="Turn id")
+    reply_label: str | None = Field(default=None, title="Original label of the chatbot")
+    speakers: tuple[tuple[str, Role | None], ...] = Field(
+        default=(),
+        title="Speaker names",
+        description="Where they are not user and assistant: NAME=user, assistant, system or tool, with commas between; "
+        "NAME=none where that is no name.",
+    )
+    context_tokens: int = Field(
+        default=CONTEXT_TOKENS,
+        title="Context, tokens",
+        description="Of turns that are not judged themselves; the oldest are left out first. Clinicians see all turns.",
+        ge=0,
+        le=1_000_000,
+    )
 
     def columns(self) -> tuple[str | None, ...]:
         """The columns it names, None for those that it does not."""
@@ -107,30 +102,27 @@ class ColumnMapping:
     person chose to leave out.
     """
 
-    text: Annotated[str, Field(title="Text column(s)", description="Several are joined in this order.")]
+    text: str = Field(title="Text column(s)", description="Several are joined in this order.")
     joined: tuple[str, ...] = ()
-    id: Annotated[str | None, Field(title="ID")] = None
-    title: Annotated[str | None, Field(title="Title (prepended)")] = None
-    reply: Annotated[str | None, Field(title="Reply")] = None
-    label: Annotated[str | None, Field(title="Original label")] = None
-    group: Annotated[str | None, Field(title="Group")] = None
-    where: Annotated[
-        str | None, Field(title="Contact or location", description="Where to act: a link or contact reference.")
-    ] = None
-    lists: Annotated[
-        bool,
-        Field(
-            title="Join texts that are lists of strings", description="Strings are joined with an empty line between."
-        ),
-    ] = False
+    id: str | None = Field(default=None, title="ID")
+    title: str | None = Field(default=None, title="Title (prepended)")
+    reply: str | None = Field(default=None, title="Reply")
+    label: str | None = Field(default=None, title="Original label")
+    group: str | None = Field(default=None, title="Group")
+    where: str | None = Field(
+        default=None, title="Contact or location", description="Where to act: a link or contact reference."
+    )
+    lists: bool = Field(
+        default=False,
+        title="Join texts that are lists of strings",
+        description="Strings are joined with an empty line between.",
+    )
     conversation: ConversationReading | None = None
-    unread: Annotated[
-        tuple[str, ...],
-        Field(
-            title="Columns that stay unread",
-            description="Nobody is shown them, and the AI is not asked about them.",
-        ),
-    ] = ()
+    unread: tuple[str, ...] = Field(
+        default=(),
+        title="Columns that stay unread",
+        description="Nobody is shown them, and the AI is not asked about them.",
+    )
 
     def columns(self) -> frozenset[str]:
         """All the columns it reads."""

@@ -146,33 +146,24 @@ def _joined(rows: Rows, layout: FileLayout, mapping: ColumnMapping) -> Rows:
 
 def _without_descriptions(records: Rows) -> Rows:
     """The records, of which the first ones are no rows where they say what the columns are, as survey tools write."""
-    first = list(islice(records, 2))
+    first, described = list(islice(records, 2)), 0
     cells = [[(cell or "").strip() for cell in (one.fields or {}).values()] if one else [] for one in first]
-    described = 0
-    if len(first) == 2 and any(cells[1]) and all(cell.startswith('{"ImportId":') for cell in filter(None, cells[1])):
+    said = [[cell for cell in of_one if cell] for of_one in cells]
+    if len(first) == 2 and said[1] and all(cell.startswith('{"ImportId":') for cell in said[1]):
         described = 2  # Qualtrics says which question each column is
-    elif first and (_are_kinds_of_answer(cells[0]) or _are_units(cells[0])):
-        described = 1
+    elif first and said[0]:
+        # SurveyMonkey says of each question, and of nobody, how it is answered; others what a column is measured in
+        kinds = {"Response", "Open-Ended Response"}
+        of_nobody = not cells[0][0] or kinds | {"Other (please specify)"} >= set(said[0])
+        units = len(said[0]) > 1 and all(map(PATTERNS["unit"].fullmatch, said[0]))
+        described = int(units or (of_nobody and not kinds.isdisjoint(said[0])))
     for place, one in enumerate(first):
-        yield _description(one) if one is not None and one.fields is not None and place < described else one
+        if one is None or one.fields is None or place >= described:
+            yield one
+        else:
+            words, why = tuple(cell or "" for cell in one.fields.values()), "it describes the columns"
+            yield replace(one, fields=None, problem=Reason.DESCRIBES_COLUMNS, detail=why, cells=words)
     yield from records
-
-
-def _are_kinds_of_answer(cells: list[str]) -> bool:
-    """Whether it is SurveyMonkey's second line: of nobody, it says of each question how it is answered."""
-    said, kinds = {cell for cell in cells if cell}, {"Response", "Open-Ended Response"}
-    return bool(said & kinds) and (not cells[0] or said <= kinds | {"Other (please specify)"})
-
-
-def _are_units(cells: list[str]) -> bool:
-    """Whether it says of each column what it is measured in: ``(text)``, ``(0/1)``, ``string``."""
-    said = [cell for cell in cells if cell]
-    return len(said) > 1 and all(PATTERNS["unit"].fullmatch(cell) for cell in said)
-
-
-def _description(row: FileRow) -> FileRow:
-    cells = tuple(cell or "" for cell in (row.fields or {}).values())
-    return replace(row, fields=None, problem=Reason.DESCRIBES_COLUMNS, detail="it describes the columns", cells=cells)
 
 
 def file_layout(source: Source, sheet: str | None = None) -> FileLayout:
