@@ -23,7 +23,7 @@ from api.door import Refused
 from jobs import channels, uploads
 from jobs.agents import Agents
 from jobs.channels import NotSent
-from jobs.intake import BatchRequest, configuration, open_batch, usual_pipeline
+from jobs.intake import configuration, open_batch, usual_pipeline
 from jobs.process import Clock
 from jobs.uploads import IntakeRuns, Upload
 from screening.datasets.mapping import FileMapping
@@ -33,6 +33,7 @@ from screening.review.actors import SYSTEM
 from screening.review.triage import Reach
 from screening.settings import Settings
 from screening.text.unique_keys import RepeatedKey, unique_keys
+from storage.batches.batches import NewBatch
 from storage.batches.intake import TEXT_BY_TEXT, close_intake
 from storage.database import Database
 from storage.review import program_texts
@@ -86,13 +87,12 @@ class Intake:
         with self._agents() as (settings, agents):
             pipeline = usual_pipeline(self.db, self.settings)
             version = configuration(settings, agents, pipeline).version
-            request = BatchRequest(
+            new = NewBatch(
                 name=f"{program.name}, {day}",
-                pipeline=pipeline,
                 submission=f"{program.id[:16]}-{day}-{version[:16]}",
                 intake={"format": TEXT_BY_TEXT, "program": program.name},
             )
-            return open_batch(self.db, program.actor, request, settings, agents, self.clock)
+            return open_batch(self.db, program.actor, pipeline, new, settings, agents, self.clock)
 
     @contextmanager
     def _agents(self) -> Iterator[tuple[Settings, Agents]]:
@@ -135,15 +135,15 @@ class Intake:
             with path.open("rb") as file:
                 sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             asked = {"sha256": sha256, "options": _options_sha256(mapping, reach)}
-            request = BatchRequest(
+            new = NewBatch(
                 name=table.name,
-                pipeline=usual_pipeline(self.db, self.settings),
                 reach=reach,
                 intake=describe_reading(table) | {"program": program.name, **asked},
                 submission=hashlib.sha256(key.encode()).hexdigest(),
             )
             with self._agents() as (settings, agents):
-                batch_id = open_batch(self.db, program.actor, request, settings, agents, self.clock)
+                pipeline = usual_pipeline(self.db, self.settings)
+                batch_id = open_batch(self.db, program.actor, pipeline, new, settings, agents, self.clock)
             require_same_file(self.db, batch_id, asked)
             upload = Upload(  # kept beside the file, so that it can be read again as it was read
                 token=path.name,

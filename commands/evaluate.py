@@ -21,7 +21,7 @@ from commands.file_options import FileReading, mapped_table, mapping_lines, save
 from commands.options import opened, say
 from commands.screen import every_few_seconds, screen_batch, settings_with
 from jobs.agents import Agents
-from jobs.intake import BatchRequest, configuration, open_batch
+from jobs.intake import configuration, open_batch
 from jobs.process import system_clock
 from screening import __version__
 from screening.datasets.reader import Table
@@ -39,6 +39,7 @@ from screening.review.triage import Reach
 from screening.settings import SIMULATED_NOTICE, Settings
 from screening.stopping.rules import SuccessiveElimination
 from screening.words import count_of
+from storage.batches.batches import NewBatch
 from storage.batches.intake import add_rows, close_intake
 from storage.database import Database
 from storage.research.recordings import recorded_batch
@@ -171,8 +172,8 @@ async def record_as_batch(url: str, data: EvaluationData, settings: Settings) ->
 
 def _take_in(db: Database, data: EvaluationData, settings: Settings, agents: Agents) -> str:
     intake = {"provenance": data.provenance, "steps": [list(step) for step in data.steps], **data.sample}
-    request = BatchRequest(name=data.title, pipeline=RECORDING, reach=Reach.COUNT, intake=intake)
-    batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
+    new = NewBatch(name=data.title, reach=Reach.COUNT, intake=intake)
+    batch_id = open_batch(db, LOCAL_USER, RECORDING, new, settings, agents, system_clock)
     rows = (  # numbered anew, their original label in our words
         replace(row, row=number, reference_value=row.reference.value if row.reference else None)
         for number, row in enumerate((*data.rows, *data.left_out), start=1)

@@ -17,7 +17,7 @@ from commands.file_options import FileReading, mapped_table, mapping_lines, save
 from commands.options import opened, say
 from commands.pipelines import chosen_pipeline
 from jobs.agents import Agents, limited_agents
-from jobs.intake import BatchRequest, fill_batch, open_batch, require_overnight, unlabelled_rows
+from jobs.intake import fill_batch, open_batch, require_overnight, unlabelled_rows
 from jobs.model_health import Breaker, ModelHealth
 from jobs.overnight import OvernightRunner
 from jobs.process import retry_in_thread, system_clock, worker_name
@@ -26,12 +26,13 @@ from jobs.runner import AlreadyRunning, LocalRunner, Runner, only_worker
 from jobs.screening_job import ScreeningJob
 from screening.datasets.reader import Table, describe_reading
 from screening.labels import Label
+from screening.pipeline.config import PipelineConfig
 from screening.review.actors import LOCAL_USER
 from screening.review.triage import Reach
 from screening.settings import SIMULATED_NOTICE, Settings
 from screening.words import count_of
 from storage.batches.batch_state import ACTIVE, BatchState
-from storage.batches.batches import batch_state, list_batches, progress
+from storage.batches.batches import NewBatch, batch_state, list_batches, progress
 from storage.batches.intake import count_not_screened, takes_rows
 from storage.batches.overnight import is_overnight
 from storage.batches.results import count_in_review
@@ -97,16 +98,15 @@ def screen(
         settings = settings_now(db, settings)
         if overnight:
             require_overnight(db, settings, chosen, unlabelled_rows(table, settings))
-        request = BatchRequest(
+        new = NewBatch(
             name=table.name,
-            pipeline=chosen,
             reach=unsafe,
             intake=_intake(table, file),
             overnight=overnight,
             research_order=no_living_authors,
         )
         results = ResultsFile(db=db, out=out, hide=hide_in_review or None)
-        batch_id = _screen(db, table, request, settings, results, resume=resume, patience_s=patience)
+        batch_id = _screen(db, table, chosen, new, settings, results, resume=resume, patience_s=patience)
         open_ones = 0 if hide_in_review or not database else count_in_review(db, batch_id)
         not_screened = count_not_screened(db, batch_id)
         found = progress(db, batch_id)
@@ -156,7 +156,8 @@ def _intake(table: Table, file: Path) -> dict[str, Any]:
 def _screen(
     db: Database,
     table: Table,
-    request: BatchRequest,
+    pipeline: PipelineConfig,
+    new: NewBatch,
     settings: Settings,
     results: ResultsFile,
     *,
@@ -167,7 +168,7 @@ def _screen(
     all settled; and its files.
     """
     going, newest = ACTIVE | {BatchState.NEEDS_RETRY}, list_batches(db, LOCAL_USER, limit=1_000)
-    same = (batch for batch in newest if "sha256" in batch.intake and dict(batch.intake) == request.intake)
+    same = (batch for batch in newest if "sha256" in batch.intake and dict(batch.intake) == new.intake)
     earlier = next((batch.id for batch in same if batch.progress.state in going), None)
     if earlier is not None:
         run = f"batch {earlier}, an earlier run of this file"
@@ -175,7 +176,7 @@ def _screen(
 
     def take_in(agents: Agents) -> str:
         goes_on = earlier if resume else None
-        batch_id = goes_on or open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
+        batch_id = goes_on or open_batch(db, LOCAL_USER, pipeline, new, settings, agents, system_clock)
         if goes_on is None or takes_rows(db, batch_id):
             fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock, tell)
         return batch_id

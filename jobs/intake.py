@@ -12,7 +12,6 @@ from screening.datasets.reader import Table
 from screening.datasets.rows import NewCase, Row
 from screening.pipeline.config import PipelineConfig, preset
 from screening.review.actors import SYSTEM, Actor
-from screening.review.triage import Reach
 from screening.settings import Settings
 from screening.text.flags import Flag
 from screening.text.injection import injection_flags
@@ -27,26 +26,6 @@ from storage.settings_store import current
 
 MOST_LOST = 100
 """Connections lost while one file is taken in, which goes on after the last row that is in."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchRequest:
-    """What somebody decided before the first call; a cap of None is no cap.
-
-    ``intake`` is what was announced of the file, ``reach`` what becomes of texts that are labeled unsafe,
-    ``submission`` the key of the press that begins it; ``overnight`` screens it by message batches;
-    ``research_order`` declares that its texts have no living authors.
-    """
-
-    name: str
-    pipeline: PipelineConfig
-    max_calls: int | None = None
-    max_cost_usd: float | None = None
-    reach: Reach = Reach.READ
-    intake: dict[str, Any] = field(default_factory=dict)
-    submission: str | None = None
-    overnight: bool = False
-    research_order: bool = False
 
 
 class OvernightRefused(ValueError):
@@ -127,26 +106,20 @@ def text_limits(settings: Settings) -> dict[str, Any]:
 
 
 def open_batch(
-    db: Database, actor: Actor, request: BatchRequest, settings: Settings, agents: Agents, clock: Clock
+    db: Database,
+    actor: Actor,
+    pipeline: PipelineConfig,
+    new: NewBatch,
+    settings: Settings,
+    agents: Agents,
+    clock: Clock,
 ) -> str:
-    """Create an empty batch for rows; its id. OvernightRefused for message batches that are not allowed."""
-    if request.overnight:
-        require_overnight(db, settings, request.pipeline, 0)
-    version = save_configuration(db, configuration(settings, agents, request.pipeline), clock())
-    new = NewBatch(
-        name=request.name,
-        configuration_version=version,
-        seed=settings.seed,
-        audit_rate=settings.audit_rate,
-        max_calls=request.max_calls,
-        max_cost_usd=request.max_cost_usd,
-        reach=request.reach,
-        overnight=request.overnight,
-        research_order=request.research_order,
-        submission=request.submission,
-        intake=request.intake,
-    )
-    return create_batch(db, actor.at(clock()), new)
+    """Create an empty batch for rows as things stand now; its id. OvernightRefused as `require_overnight`."""
+    if new.overnight:
+        require_overnight(db, settings, pipeline, 0)
+    version = save_configuration(db, configuration(settings, agents, pipeline), clock())
+    of_now = replace(new, configuration_version=version, seed=settings.seed, audit_rate=settings.audit_rate)
+    return create_batch(db, actor.at(clock()), of_now)
 
 
 def fill_batch(

@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from jobs import uploads
 from jobs.agents import Agents, overnight_obstacle, reads_off
-from jobs.intake import BatchRequest, open_batch, receiver
+from jobs.intake import open_batch, receiver
 from jobs.uploads import Upload, uploaded_table
 from pages.batches import file_check, pipelines, progress
 from pages.batches.file_check import REASON_WORDS, Check, check_rows, read_mapped, show_refusal
@@ -30,7 +30,7 @@ from screening.review.policy import Action, require
 from screening.review.triage import Reach
 from screening.settings import Settings
 from screening.words import count_of
-from storage.batches.batches import BatchSummary, list_batches
+from storage.batches.batches import BatchSummary, NewBatch, list_batches
 from storage.batches.configurations import active_version
 from storage.batches.results import Spent, recent_spending
 
@@ -192,9 +192,8 @@ def start_card(upload: Upload, table: Table, found: Check) -> None:
             st.caption(basis_words(spent))
         with button:
             overnight = choose_overnight(pipeline, found.accepted, found.referenced)
-            request = BatchRequest(
+            new = NewBatch(
                 name=upload.name,
-                pipeline=pipeline,
                 max_calls=caps.max_calls,
                 max_cost_usd=caps.max_cost_usd,
                 reach=reach,
@@ -207,7 +206,7 @@ def start_card(upload: Upload, table: Table, found: Check) -> None:
             if fault := next((words for well, words in lines if not well), ""):
                 st.warning(f"{literal(fault.removesuffix('.'))}. The texts of this file wait until it works again.")
             by_nobody = own.title if own and pipeline == own.pipeline else None
-            start_buttons(upload, table, request, count_of(found.accepted, "text"), by_nobody)
+            start_buttons(upload, table, pipeline, new, count_of(found.accepted, "text"), by_nobody)
 
 
 def choose_reach(token: str, words: Mapping[Reach, str]) -> Reach:
@@ -252,7 +251,9 @@ def choose_overnight(pipeline: PipelineConfig, accepted: int, referenced: int) -
     return chosen
 
 
-def start_buttons(upload: Upload, table: Table, request: BatchRequest, texts: str, own: str | None) -> None:
+def start_buttons(
+    upload: Upload, table: Table, pipeline: PipelineConfig, new: NewBatch, texts: str, own: str | None
+) -> None:
     """Start, unless another pipeline than the one that stood beside the button, chosen by nobody, is active by now."""
     key = "started_with"
     with st.container(horizontal=True):
@@ -266,14 +267,14 @@ def start_buttons(upload: Upload, table: Table, request: BatchRequest, texts: st
     if pressed and own not in (None, st.session_state.pop(key, own)):
         st.warning(f"Nothing was started: {own} became active meanwhile. Look again, and press once more.")
     elif pressed:
-        start(upload, request, table)
+        start(upload, pipeline, new, table)
 
 
-def start(upload: Upload, request: BatchRequest, table: Table) -> None:
+def start(upload: Upload, pipeline: PipelineConfig, new: NewBatch, table: Table) -> None:
     def create() -> str:
         settings, agents = context.settings_now(), Agents(context.settings_now())
         try:
-            return open_batch(context.database(), context.actor(), request, settings, agents, context.now)
+            return open_batch(context.database(), context.actor(), pipeline, new, settings, agents, context.now)
         finally:
             asyncio.run(agents.aclose())
 

@@ -21,7 +21,7 @@ from screening.datasets.reader import read_table
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
-from storage.batches.batches import progress
+from storage.batches.batches import NewBatch, progress
 from storage.database import Database
 from storage.research.comparisons import list_comparisons, paired_outcomes
 from storage.schema import case_tags, cases, inbox_entries, pipeline_activations
@@ -191,8 +191,8 @@ def test_figures_are_opened_printed_and_corrected_labels_taken_along(page: Page,
 def waits_for_the_worker(running_app: RunningApp, db: Database) -> Iterator[str]:
     """The sample data, handed in under what comes with the program; the app's own worker screens it."""
     settings, file = Settings(_env_file=None, sampler="simulated"), SAMPLE.name
-    request = intake.BatchRequest(name=file, pipeline=preset(settings.preset), intake={"label_column": "label"})
-    batch_id = intake.open_batch(db, LOCAL_USER, request, settings, Agents(settings), process.system_clock)
+    pipeline, new = preset(settings.preset), NewBatch(name=file, intake={"label_column": "label"})
+    batch_id = intake.open_batch(db, LOCAL_USER, pipeline, new, settings, Agents(settings), process.system_clock)
     intake.fill_batch(db, LOCAL_USER, batch_id, read_table(sample_rows(every=3), file), settings, process.system_clock)
     yield batch_id
     write(db, delete(pipeline_activations))

@@ -9,13 +9,14 @@ from typing import Any
 
 from jobs import uploads
 from jobs.agents import Agents
-from jobs.intake import BatchRequest, fill_batch, open_batch
+from jobs.intake import fill_batch, open_batch
 from jobs.process import system_clock
 from jobs.uploads import Upload
 from screening.datasets.reader import read_table
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
+from storage.batches.batches import NewBatch
 from storage.database import Database
 
 SENTENCES = (
@@ -42,7 +43,7 @@ def settings(database_url: str, options: Mapping[str, Any]) -> Settings:
 
 
 def batch_from(db: Database, path: Path, chosen: Settings) -> str:
-    batch_id = open_batch(db, LOCAL_USER, request(path), chosen, Agents(chosen), system_clock)
+    batch_id = open_for(db, path, chosen)
     fill_batch(db, LOCAL_USER, batch_id, read_table(path, path.name), chosen, system_clock)
     return batch_id
 
@@ -52,13 +53,14 @@ def hand_over(db: Database, path: Path, chosen: Settings) -> Upload:
     with path.open("rb") as stream:
         kept = uploads.keep(chosen.data_directory / uploads.BY_PEOPLE, path.name, stream, LOCAL_USER.id)
     table = read_table(kept.path, kept.name)
-    batch_id = open_batch(db, LOCAL_USER, request(path), chosen, Agents(chosen), system_clock)
+    batch_id = open_for(db, path, chosen)
     confirmed = replace(kept, mapping=table.profile.mapping, label_values=dict(table.labels))
     return uploads.begin(confirmed, lambda: batch_id)
 
 
-def request(path: Path) -> BatchRequest:
-    return BatchRequest(name=path.name, pipeline=preset("recommended", delta=0.2, budget=30))
+def open_for(db: Database, path: Path, chosen: Settings) -> str:
+    pipeline = preset("recommended", delta=0.2, budget=30)
+    return open_batch(db, LOCAL_USER, pipeline, NewBatch(name=path.name), chosen, Agents(chosen), system_clock)
 
 
 def take_in(chosen: Settings) -> None:

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from jobs.agents import Agents
 from jobs.evaluating import Ask
-from jobs.intake import BatchRequest, fill_batch, open_batch
+from jobs.intake import fill_batch, open_batch
 from jobs.process import system_clock
 from jobs.runner import LocalRunner
 from screening.datasets.reader import read_table
 from screening.pipeline.config import preset
 from screening.review.actors import LOCAL_USER, Actor
 from screening.settings import Settings
+from storage.batches.batches import NewBatch
 from storage.batches.counts import batch_now
 from storage.clock import new_id
 from storage.database import Database
@@ -49,8 +50,8 @@ async def screening_of(
     settings = Settings(sampler="simulated", audit_rate=audit_rate)
     agents = Agents(settings)
     intake = {"label_column": "label", "provenance": provenance}
-    request = BatchRequest(name=name, pipeline=preset("recommended"), intake=intake)
-    batch_id = open_batch(db, LOCAL_USER, request, settings, agents, system_clock)
+    new = NewBatch(name=name, intake=intake)
+    batch_id = open_batch(db, LOCAL_USER, preset("recommended"), new, settings, agents, system_clock)
     fill_batch(db, LOCAL_USER, batch_id, read_table(content, name), settings, system_clock)
     await LocalRunner(job_of(db, agents), 8, until_done=True).run()
     await agents.aclose()
