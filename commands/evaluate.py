@@ -275,7 +275,7 @@ def _write_capsule(
     folder.mkdir(parents=True, exist_ok=True)
     files: dict[str, str | bytes] = {
         "table.csv": "".join(tables.csv_table(table)),
-        "table.tex": tables.marked_latex(table),
+        "table.tex": tables.latex_table(table, marked=True),
         "best_and_overlap.csv": "".join(tables.marked(table)),
         "draws.jsonl": "".join(recording.draw_lines(book)),
         "about.json": dumps(about, indent=1) + "\n",

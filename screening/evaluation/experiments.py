@@ -3,8 +3,7 @@ replayed on the same draws, so that they are compared in pairs. One may never be
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from screening.evaluation.metrics import REFERENCES, Codes, Floats, Integers, Metrics, Told, evaluate
 from screening.labels import LABELS, Label, Outcome
-from screening.pipeline.config import NodeConfig, PipelineConfig, chain, pooled_rule
+from screening.pipeline.config import PipelineConfig, chain, pooled_rule
 from screening.pipeline.draws import decode_draws
 from screening.pipeline.engine import Guard
 from screening.stopping.rules import (
@@ -140,28 +139,17 @@ def node_record(cases: Sequence[str], tokens: Floats | None = None, costs: Float
     place = np.empty(len(sequences), dtype=np.int64)
     place[[numbers[each] for each in sequences]] = np.arange(len(sequences))
     sizes = np.fromiter(map(len, sequences), np.int64, len(sequences))
+    written = "".join(sequences)
     try:
-        characters = np.frombuffer("".join(sequences).encode("ascii"), dtype=np.uint8)
-    except UnicodeEncodeError:
-        raise ValueError("not a draw code") from None
-    labels = _label_numbers()[characters]
-    if (labels == NO_DRAW).any():
-        raise ValueError("not a draw code")
+        labels = {ord(code): chr(LABELS.index(decode_draws(code)[0].label)) for code in set(written)}
+    except ValueError:
+        raise ValueError("not a draw code") from None  # it may be a text
     draws = np.full((len(sizes), int(sizes.max(initial=0))), NO_DRAW, dtype=np.uint8)
-    draws[np.arange(draws.shape[1]) < sizes[:, None]] = labels
+    draws[np.arange(draws.shape[1]) < sizes[:, None]] = np.frombuffer(written.translate(labels).encode(), np.uint8)
     of = place[of]
     made = np.where(sizes > 0, sizes, np.nan)[of]
     spent = [made * np.nan if each is None else each / made for each in (tokens, costs)]
     return NodeRecord(draws=draws, sizes=sizes, of=of, tokens=spent[0], costs=spent[1])
-
-
-def _label_numbers() -> Draws:
-    """For each character the number of the label that the draw counts as; `NO_DRAW` for no draw code."""
-    numbers = np.full(256, NO_DRAW, dtype=np.uint8)
-    for character in range(128):
-        with suppress(ValueError):
-            numbers[character] = LABELS.index(decode_draws(chr(character))[0].label)
-    return numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +224,7 @@ class Record:
         )
         unknown = costs is None or (bounded and found.unsettled > 0)
         # One after the other: what was summed case by case before stays the same to the last digit.
-        spent = None if costs is None or unknown else float(np.cumsum(np.append(0.0, costs[found.settled]))[-1])
+        spent = None if costs is None or unknown else float(np.cumsum(np.append(0.0, costs[found.outcome != NONE]))[-1])
         calls = found.total_calls.astype(np.int32)
         most = max(int(calls.max(initial=0)), sum(node.rule.budget for node in condition.nodes))
         return (
@@ -263,12 +251,8 @@ class Replay:
     calls: Integers
 
     @property
-    def settled(self) -> NDArray[np.bool_]:
-        return np.asarray(self.outcome != NONE)
-
-    @property
     def unsettled(self) -> int:
-        return int((~self.settled).sum())
+        return int((self.outcome == NONE).sum())
 
     @property
     def total_calls(self) -> Integers:
@@ -291,11 +275,14 @@ def replay(pipeline: PipelineConfig, record: Record, guards: Mapping[int, Guard]
     at = np.zeros(cases, dtype=np.int64)  # the node that a case has reached, or len(nodes) + its outcome
     node = np.zeros(cases, dtype=np.int8)
     calls = np.zeros((len(nodes), cases), dtype=np.int64)
+    places = [config.name for config in nodes] + [outcome.value for outcome in OUTCOMES]
     for place, config in enumerate(nodes):  # routes lead to later nodes only
         rows = np.flatnonzero(at == place)
         drawn = record.node(config.name)
         label, ended, taken = run(config.rule, drawn.draws)
-        targets = np.where(ended == NONE, NONE, _targets(pipeline, config)[label])
+        # where each label leads, and last where an abstention does, so that label -1 finds it
+        leads = np.array([places.index(config.target(each)) for each in (*LABELS, None)])
+        targets = np.where(ended == NONE, NONE, leads[label])
         of = drawn.of[rows]
         node[rows], calls[place, rows], at[rows] = place, taken[of], targets[of]
     outcome = np.where(at == NONE, NONE, at - len(nodes)).astype(np.int8)
@@ -305,13 +292,6 @@ def replay(pipeline: PipelineConfig, record: Record, guards: Mapping[int, Guard]
         elif guard.refuse_safe is not None and outcome[case] == _SAFE:
             outcome[case] = _TO_A_PERSON
     return Replay(outcome=outcome, node=node, calls=calls)
-
-
-def _targets(pipeline: PipelineConfig, node: NodeConfig) -> Integers:
-    """Where each label leads, and last where an abstention does, so that label -1 finds it."""
-    places = [config.name for config in pipeline.nodes] + [outcome.value for outcome in OUTCOMES]
-    labels: Iterable[Label | None] = (*LABELS, None)
-    return np.array([places.index(node.target(label)) for label in labels])
 
 
 def frontier(results: Sequence[Measured]) -> tuple[Measured, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from screening.evaluation.experiments import Measured, Record, node_record, replay
-from screening.evaluation.metrics import Told, group_codes, reference_codes
+from screening.evaluation.metrics import NONE, Told, group_codes, reference_codes
 from screening.labels import Label
 from screening.pipeline.config import PipelineConfig
 from screening.pipeline.draws import (
@@ -233,8 +233,8 @@ def find_unsettled(pipelines: Sequence[PipelineConfig], book: DrawBook) -> dict[
     record, waiting = book.record(), dict[int, list[PipelineConfig]]()
     budgets = [sum(node.rule.budget for node in pipeline.nodes) for pipeline in pipelines]
     for place in np.argsort(budgets, kind="stable")[::-1]:
-        for case in (~replay(pipelines[place], record).settled).nonzero()[0]:
-            waiting.setdefault(int(case), []).append(pipelines[place])
+        for case in np.flatnonzero(replay(pipelines[place], record).outcome == NONE).tolist():
+            waiting.setdefault(case, []).append(pipelines[place])
     return waiting
 
 

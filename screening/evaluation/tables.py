@@ -99,8 +99,13 @@ def csv_table(table: ResultsTable) -> Iterator[str]:
     return csv_lines(list(rows[0]) if rows else ["condition"], shown)
 
 
-def latex_table(table: ResultsTable) -> str:
-    """The table in the paper's layout, for booktabs."""
+def latex_table(table: ResultsTable, *, marked: bool = False) -> str:
+    """The table in the paper's layout, for booktabs; with its marks the most accurate is bold, what overlaps it in
+    italics.
+    """
+    styles = {
+        row.name: "textbf" if is_best else "textit" for row, is_best, overlaps in _marks(table) if is_best or overlaps
+    }
     metrics = ["Accuracy", "FPR", "FNR"] + (["Subset FNR"] if table.subset_name else [])
     lines = [
         r"\begin{tabular}{l" + "c" * (len(metrics) + 3) + "}",
@@ -113,7 +118,10 @@ def latex_table(table: ResultsTable) -> str:
     for row in table.rows:
         calls = DASH if row.metrics.mean_calls is None else f"{row.metrics.mean_calls:.1f}"
         tokens = DASH if row.metrics.tokens is None else f"{row.metrics.tokens:,}"
-        cells = [escape_latex(row.name), *map(_latex_rate, table.rates(row)), calls, tokens]
+        name = escape_latex(row.name)
+        if marked and row.name in styles:
+            name = rf"\{styles[row.name]}{{{name}}}"
+        cells = [name, *map(_latex_rate, table.rates(row)), calls, tokens]
         lines.append(" & ".join(cells) + r" \\")
     lines += [
         r"\bottomrule",
@@ -124,6 +132,8 @@ def latex_table(table: ResultsTable) -> str:
         if row.unsettled:
             texts = count_of(row.unsettled, "text")
             lines.append(f"% {escape_latex(row.name)}: {texts} unsettled; rates in brackets alone are bounds.")
+    if marked:
+        lines.append("% Bold: the most accurate. Italics: the interval of the FPR overlaps that of the most accurate.")
     return "\n".join(lines) + "\n"
 
 
@@ -221,17 +231,6 @@ def marked(table: ResultsTable) -> Iterator[str]:
         [row.name, is_best, row.metrics.fpr.value == lowest, overlaps, row.metrics.n] for row, is_best, overlaps in told
     )
     return csv_lines(["condition", "best_accuracy", "lowest_fpr", "fpr_overlaps_that_of_the_most_accurate", "n"], rows)
-
-
-def marked_latex(table: ResultsTable) -> str:
-    """The table in the paper's layout and with its marks: the most accurate bold, what overlaps it in italics."""
-    written = latex_table(table)
-    for row, is_best, overlaps in _marks(table):
-        name = escape_latex(row.name)
-        if is_best or overlaps:
-            style = "textbf" if is_best else "textit"
-            written = written.replace(f"\n{name} & ", f"\n\\{style}{{{name}}} & ", 1)
-    return written + "% Bold: the most accurate. Italics: the interval of the FPR overlaps that of the most accurate.\n"
 
 
 def _marks(table: ResultsTable) -> list[tuple[Measured, bool, bool | None]]:

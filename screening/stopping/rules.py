@@ -590,17 +590,13 @@ def minimum_budget(rule: StoppingRule, label: Label | None = None) -> int:
     return int(calls[0])
 
 
-def smallest_decidable_gap(rule: StoppingRule) -> float | None:
+def smallest_decidable_gap(rule: CountRule | SuccessiveElimination) -> float | None:
     """Smallest p̂₁ - p̂₂ at which the whole budget could decide if two labels share it; None if even a unanimous budget
     cannot. Algorithm 1 spreads its pulls over all labels: there it is 2w after the rounds of its budget.
     """
-    if minimum_budget(rule) > rule.budget:
-        return None
     if isinstance(rule, SuccessiveElimination):
-        return 2 * algorithm_one_radius(rule.budget // K, rule.delta)
-    if not isinstance(rule, Pairwise):
-        return None
-    level = rule.level(Label.UNSAFE, Label.SAFE)
-    enough = (ahead for ahead in range(rule.budget + 1) if ahead >= least_count(rule.budget - ahead, level))
-    ahead = next(enough, None)
-    return None if ahead is None else (2 * ahead - rule.budget) / rule.budget
+        decides = minimum_budget(rule) <= rule.budget
+        return 2 * algorithm_one_radius(rule.budget // K, rule.delta) if decides else None
+    ahead = np.arange(rule.budget + 1)
+    named = rule.named(np.stack([rule.budget - ahead, ahead, 0 * ahead])) == 1
+    return float(2 * named.argmax() - rule.budget) / rule.budget if named.any() else None
