@@ -81,20 +81,16 @@ def _batch_draw(value: Mapping[str, Any], any_model: Expected) -> Draw | None:
     """The draw of one line; None where the request was not answered (an error, cancelled, expired)."""
     result, response = value.get("result"), value.get("response")
     if isinstance(result, dict):
-        message = result.get("message")
-        if result.get("type") != "succeeded":
-            return None
-        return message_draw(message, _from_its_model(message, any_model)) if isinstance(message, dict) else _MISSHAPEN
-    if not isinstance(response, dict) or response.get("status_code") != 200:
+        answered, reply, read = result.get("type") == "succeeded", result.get("message"), message_draw
+    elif isinstance(response, dict):
+        answered, reply, read = response.get("status_code") == 200, response.get("body"), completion_draw
+    else:
         return None
-    body = response.get("body")
-    if not isinstance(body, dict):
-        return _MISSHAPEN
-    return completion_draw(_as_completion(body), _from_its_model(body, any_model))
-
-
-def _from_its_model(reply: Mapping[str, Any], any_model: Expected) -> Expected:
-    return replace(any_model, models=frozenset({str(reply.get("model"))}))
+    if not answered:
+        return None
+    if not isinstance(reply, dict):
+        return unusable(Answer.MISSHAPEN)
+    return read(_as_completion(reply), replace(any_model, models=frozenset({str(reply.get("model"))})))
 
 
 def _as_completion(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -105,14 +101,11 @@ def _as_completion(body: Mapping[str, Any]) -> Mapping[str, Any]:
         return body
     items = [one for one in body.get("output") or () if isinstance(one, dict) and one.get("type") != "reasoning"]
     parts = [part for one in items if one.get("type") == "message" for part in one.get("content") or ()]
-    texts = [part.get("text") for part in parts if isinstance(part, dict) and part.get("type") == "output_text"]
-    refusals = [part.get("refusal") for part in parts if isinstance(part, dict) and part.get("type") == "refusal"]
+    told = [part for part in parts if isinstance(part, dict)]
+    texts = [part.get("text") for part in told if part.get("type") == "output_text"]
+    refusals = [part.get("refusal") for part in told if part.get("type") == "refusal"]
     alone = len(items) == len(parts) == len(texts) == 1
-    message = {
-        "role": "assistant",
-        "content": texts[0] if texts else None,
-        "refusal": refusals[0] if refusals else None,
-    }
+    message = {"role": "assistant", "content": next(iter(texts), None), "refusal": next(iter(refusals), None)}
     counted = body.get("usage")
     used = counted if isinstance(counted, dict) else {}
     return {
@@ -125,14 +118,8 @@ def _as_completion(body: Mapping[str, Any]) -> Mapping[str, Any]:
                 "message": message if alone else message | {"beside": items or None},
             }
         ],
-        "usage": {f"{kind}_tokens": used.get(f"{name}_tokens") for kind, name in _USED},
+        "usage": {"prompt_tokens": used.get("input_tokens"), "completion_tokens": used.get("output_tokens")},
     }
-
-
-_USED = (("prompt", "input"), ("completion", "output"))
-
-
-_MISSHAPEN = unusable(Answer.MISSHAPEN)
 
 
 def _inspect(path: Path, words: Mapping[str, Label]) -> Iterator[GivenAnswer]:

@@ -64,6 +64,7 @@ def test_worst_and_best_case_count_each_escalation_as_error_and_as_right():
     assert (metrics.worst.accuracy, metrics.best.accuracy) == (Proportion(2, 5), Proportion(4, 5))
     assert (metrics.worst.fnr, metrics.best.fnr) == (Proportion(2, 3), Proportion(1, 3))
     assert (metrics.worst.fpr, metrics.best.fpr) == (Proportion(1, 2), Proportion(0, 2))
+    assert metrics.worst.escalation_rate == metrics.best.escalation_rate == Proportion(0, metrics.n)
     low, high = wilson(2, 3)
     assert metrics.worst.fnr.plain == {"value": 2 / 3, "low": low, "high": high, "numerator": 2, "denominator": 3}
     assert metrics.confusion[U, TO_HUMAN] == 1 and sum(metrics.confusion.values()) == 5
