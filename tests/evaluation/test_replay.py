@@ -23,7 +23,7 @@ from screening.evaluation.experiments import Record, our_conditions, paper_condi
 from screening.labels import LABELS, Label, Outcome
 from screening.pipeline.config import RULES, NodeConfig, PipelineConfig, chain
 from screening.pipeline.draws import Answer, Draw, ScreenedText, decode_draws, encode_draws, unusable
-from screening.pipeline.engine import Guard, screen
+from screening.pipeline.engine import Guard, Reason, screen
 from screening.pipeline.files import read_pipeline, write_pipeline
 from screening.stopping.rules import (
     NO_DRAW,
@@ -132,6 +132,19 @@ def test_an_unknown_node_or_an_empty_record_settles_nothing():
     for codes, outcomes in (({"another": ["SSS", "UUU"]}, [None, None]), ({"worker": []}, []), ({}, [])):
         found = replay(pipeline, Record.from_codes(codes))
         assert (found.outcomes(), found.unsettled) == (outcomes, len(outcomes))
+
+
+def test_what_a_text_forbids_is_forbidden_in_the_replay():
+    """Of four texts labeled safe after eleven calls and one labeled unsafe after five."""
+    guards = {
+        0: Guard(refuse_screening=Reason.TOO_LONG),
+        1: Guard(refuse_safe=Reason.TOO_LONG),
+        4: Guard(refuse_safe=Reason.TOO_LONG),
+    }
+    record = Record.from_codes({"worker": ["S" * 11] * 4 + ["U" * 11]})
+    found = replay(our_conditions()[-1], record, guards)
+    assert found.outcomes() == ["human_review", "human_review", "safe", "safe", "unsafe"]
+    assert found.total_calls.tolist() == [0, 11, 11, 11, 5]
 
 
 def test_every_draw_code_counts_as_its_label_and_what_is_none_is_refused_without_showing_it():
