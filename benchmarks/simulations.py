@@ -229,7 +229,7 @@ def reviewed(random: Random) -> Iterator[Line]:
 def _drawn(
     random: Random, unsafe: np.ndarray, labels: np.ndarray, told: np.ndarray, run: int, sensitivity: float
 ) -> Study:
-    benchmark = Benchmark.of(labels, {"it": told})
+    benchmark = Benchmark.of(labels, {"it": told}, np.where(told == 2, 1.0, told != labels))
     chosen, reviewers, said = draw_sample(benchmark, 120, run), Reviewers(), unsafe
     if sensitivity < 1:
         said = random.random(500) < np.where(unsafe, sensitivity, 0.02)

@@ -50,6 +50,8 @@ FEWEST = 8
 """Texts read of a stratum at least, where it has so many."""
 FEWEST_OF_A_PART = 4
 """Read texts below which a part's prior leans half on the share of its stratum and label."""
+HELD = 0.95
+"""The share of what reviews leave open that limits hold."""
 RUNS = 4_000
 """Values drawn of every figure to read its limits off."""
 JOINT_RUNS = 1_000
@@ -74,22 +76,16 @@ class Benchmark:
         cls,
         references: Codes,
         outcomes: Mapping[str, Codes],
-        contradicted: Floats | None = None,
+        contradicted: Floats,
         picked: NDArray[np.bool_] | None = None,
     ) -> "Benchmark":
-        """Checked. ``contradicted`` is the share of the draws (without draws: of the conditions that decided) against
-        the label, NaN where none took a side, which counts as contradicted. ValueError for columns of different
-        lengths, no condition, or a text without a reference label.
+        """Checked. ``contradicted`` is the share of the draws against the label; NaN, where none took a side, counts as
+        contradicted. ValueError for columns of different lengths, no condition, or a text without a reference label.
         """
         if not outcomes or any(len(column) != len(references) for column in outcomes.values()):
             raise ValueError("every condition needs an outcome, if only none, for each text")
         if not len(references) or (references < 0).any():
             raise ValueError("every text needs a reference label of safe or unsafe")
-        if contradicted is None:
-            told = np.stack(list(outcomes.values()))
-            against = np.where(references == _LABELLED_UNSAFE, told == _SAFE, told == _UNSAFE).sum(axis=0)
-            decided = ((told == _SAFE) | (told == _UNSAFE)).sum(axis=0)
-            contradicted = np.where(decided > 0, against / np.maximum(decided, 1), np.nan)
         strata = np.where(contradicted < AGAINST, SUPPORTED, CONTRADICTED).astype(np.int64)
         if picked is not None:
             strata[picked] = PICKED
@@ -197,7 +193,6 @@ class Study:
     benchmark: Benchmark
     reviews: Codes
     reviewers: Reviewers = field(default_factory=Reviewers)
-    confidence: float = 0.95
 
     def wrong_labels(self) -> Estimate:
         """The share of all reference labels that are wrong: what the labels lack to an accuracy of 1."""
@@ -234,7 +229,7 @@ class Study:
         return replace(self, reviewers=reviewers)
 
     def _estimate(self, name: Rate, told: tuple[Codes, ...], z: float | None = None) -> Estimate:
-        held = self.confidence if z is None else 1 - 2 * float(scipy.special.ndtr(-z))
+        held = HELD if z is None else 1 - 2 * float(scipy.special.ndtr(-z))
         drawn = [_shortest(found, held) for found in self._completed(name, told) if len(found)]
         low, high = min((each[0] for each in drawn), default=None), max((each[1] for each in drawn), default=None)
         parts = self._parts(name, told, self.reviews == READ_UNSAFE, self.reviews >= READ_SAFE)
@@ -312,7 +307,7 @@ class Study:
         """The z at which the limits of all these figures hold together: of the largest of normal deviates that move
         together as the figures do when texts turn out otherwise, each as unsure as reviews leave one of its stratum.
         """
-        alone = float(scipy.special.ndtri((1 + self.confidence) / 2))
+        alone = float(scipy.special.ndtri((1 + HELD) / 2))
         if len(figures) < 2:
             return alone
         strata, random = self.benchmark.strata, np.random.default_rng(0)
@@ -332,7 +327,7 @@ class Study:
         if len(moved) < 2:
             return alone
         largest = np.abs((moved - moved.mean(axis=1)[:, None]) / spread[spread > 1e-12, None]).max(axis=0)
-        return max(alone, float(np.quantile(largest, self.confidence)))
+        return max(alone, float(np.quantile(largest, HELD)))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -177,7 +177,7 @@ class WorstErrors:
         )
 
 
-def worst_errors(rule: Pairwise, budget: int, tolerance: float = TOLERANCE) -> WorstErrors:
+def worst_errors(rule: Pairwise, budget: int) -> WorstErrors:
     """The worst errors of the rule with at most ``budget`` draws.
 
     Fewer draws never make them larger: whatever is named within a smaller budget is named within this one too.
@@ -191,9 +191,9 @@ def worst_errors(rule: Pairwise, budget: int, tolerance: float = TOLERANCE) -> W
         for patch in _where_mode(sum(named[arms[said]] for said in LABELS if said is not mode), arms[mode])
     ]
     return WorstErrors(
-        any_wrong=largest(wrong, tolerance),
+        any_wrong=largest(wrong, TOLERANCE),
         pairs={
-            (said, mode): largest(_where_mode(named[arms[said]], arms[mode]), tolerance)
+            (said, mode): largest(_where_mode(named[arms[said]], arms[mode]), TOLERANCE)
             for said, mode in permutations(LABELS, 2)
         },
     )

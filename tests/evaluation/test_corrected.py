@@ -105,7 +105,7 @@ def test_a_sample_is_random_in_every_stratum_and_keeps_to_its_budget(world):
 def test_no_mistake_in_a_few_reviews_is_not_taken_for_none():
     told, reviews = np.zeros(400, np.int8), np.full(400, UNREAD, np.int8)
     reviews[:40] = READ_SAFE
-    study = Study(benchmark=Benchmark.of(np.zeros(400, np.int8), {"all safe": told}), reviews=reviews)
+    study = Study(benchmark=Benchmark.of(np.zeros(400, np.int8), {"all safe": told}, np.zeros(400)), reviews=reviews)
     found = study.rate("accuracy", "all safe")
     assert found.value == 1.0 and found.high == 1.0
     # 0 of 40: Jeffreys' 97.5% quantile of Beta(0.5, 40.5) is .060, of 360 unread; the exact limit is .088.
