@@ -9,6 +9,7 @@ from functools import lru_cache
 from math import exp, floor
 
 from pages.ui.html import macros
+from pages.ui.words import WORDS
 from screening.labels import LABELS, OUTCOMES, Label, Outcome
 from screening.pipeline.config import NodeConfig, PipelineConfig
 from screening.pipeline.draws import LabelDistribution, decode_draws, read_distribution
@@ -171,15 +172,16 @@ _AXES = {
 
 def bars_html(compared: Sequence[Comparison], rule: StoppingRule) -> str:
     """A row for each rival and the axis below; the same rows with nothing in them for no comparison."""
-    scale = compared[0].scale if compared else _scale(rule)
+    kind = _kind(rule)
+    scale = compared[0].scale if compared else "votes" if kind == "own" else kind
     rows = [(each, _width(each, rule), words(each)) for each in compared]
     return macros("cards").bars(rows, round(LINE), *_AXES[scale], scale != "votes")
 
 
-def _scale(rule: StoppingRule) -> str:
-    if isinstance(rule, Pairwise):
-        return "evidence"
-    return "pulls" if isinstance(rule, SuccessiveElimination) else "votes"
+def _kind(rule: StoppingRule) -> str:
+    """The scale of its comparisons, by which its sentences are called too; "own" of a rule of the site's."""
+    kinds = {Pairwise: "evidence", SuccessiveElimination: "pulls", MajorityVote: "votes"}
+    return next((name for kind, name in kinds.items() if isinstance(rule, kind)), "own")
 
 
 def _width(compared: Comparison, rule: StoppingRule) -> float:
@@ -226,34 +228,17 @@ def _factor(logarithm: float) -> str:
 
 def rule_sentence(rule: StoppingRule) -> str:
     """How the rule decides and what that is worth, in one sentence that claims no more."""
-    bound = "" if rule.error_bound is None else f"{100 * rule.error_bound:.3g}%"
-    if isinstance(rule, Pairwise):
-        return (
-            "An agent commits to a label only when the evidence against both others passes the threshold. By design it "
-            f"commits to something other than its own most frequent answer at most {bound} of the time."
-        )
-    if isinstance(rule, SuccessiveElimination):
-        return (
-            "A label is ruled out once another leads it by the threshold, and the last one left is the answer. By "
-            f"design that is not the agent's own most frequent answer at most {bound} of the time."
-        )
-    if isinstance(rule, MajorityVote):
-        return f"The most frequent of {rule.budget} answers counts; there is no threshold and no error bound."
-    return f"{rule.title} decides by its own test; {f'error bound {bound}' if bound else 'no error bound holds'}."
-
-
-READ_OFF = (
-    "Read off one call: the most probable label counts where its lead over each other is more than what the server "
-    "leaves unknown; no error bound holds."
-)
+    bound = None if rule.error_bound is None else f"{100 * rule.error_bound:.3g}%"
+    own = f"error bound {bound}" if bound else "no error bound holds"
+    return WORDS["decides"][_kind(rule)].format(bound=bound, votes=rule.budget, title=rule.title, own=own)
 
 
 def legend_html(rules: Iterable[StoppingRule], *, read_off: bool) -> str:
     """What the bars mean and how the ``rules`` of sampled nodes decide, each thing said once."""
     found = list(rules)
-    scales = {_scale(rule) for rule in found}
-    sentences = [*dict.fromkeys(map(rule_sentence, found)), *[READ_OFF] * read_off]
-    return macros("cards").legend(read_off or bool(scales - {"votes"}), "votes" in scales, sentences)
+    votes = {_kind(rule) in ("votes", "own") for rule in found}
+    sentences = [*dict.fromkeys(map(rule_sentence, found)), *[WORDS["decides"]["read_off"]] * read_off]
+    return macros("cards").legend(read_off or False in votes, True in votes, sentences)
 
 
 POINTS = 48
@@ -282,20 +267,7 @@ def bands_fold_html(rule: StoppingRule, codes: str) -> str:
         return ""
     kept, out = steps(rule, codes)
     panels = [_panel(label, kept, out.get(label)) for label in LABELS]
-    return macros("cards").bands(panels, bands_sentence(rule))
-
-
-def bands_sentence(rule: StoppingRule) -> str:
-    if isinstance(rule, Pairwise):
-        return (
-            "The rule does not decide by these bands but by the evidence above, which compares two labels at a time "
-            "and is sharper: a label can be ruled out while its band still overlaps another."
-        )
-    if isinstance(rule, SuccessiveElimination):
-        return "A label is dropped at the end of the round in which its band ends below another's."
-    if isinstance(rule, MajorityVote):
-        return "They hold for the number of votes fixed beforehand, and decide nothing."
-    return "The rule does not decide by these bands."
+    return macros("cards").bands(panels, WORDS["bands"][_kind(rule)])
 
 
 def _panel(label: Label, kept: Sequence[tuple[int, tuple[Arm, ...]]], out: int | None) -> dict[str, object]:
