@@ -5,7 +5,7 @@ import streamlit as st
 from jobs.reviews import measure_agreement
 from pages.research.figures import forest
 from pages.ui import context, downloads, widgets
-from pages.ui.words import rate
+from pages.ui.words import WORDS, rate
 from screening.evaluation.agreement import Coefficient
 from screening.evaluation.metrics import Proportion
 from screening.review.policy import Action, is_allowed, require
@@ -13,12 +13,7 @@ from screening.words import count_of
 from storage.batches.batches import list_batches
 from storage.batches.counts import count_reviews, revisions_now
 
-MEANINGS = {
-    "Krippendorff α": "the main figure: any number of reviewers, gaps allowed",
-    "Gwet AC1": "does not collapse where one label is rare",
-    "Cohen κ": "for exactly two reviewers",
-    "agreement on unsafe": "positive agreement: one reviewer said unsafe, did another?",
-}
+MEANINGS = WORDS["coefficient"]
 
 db, person = context.database(), context.actor()
 require(person, Action.VIEW_AGREEMENT)

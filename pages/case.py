@@ -9,7 +9,7 @@ from pages.review.evidence_view import engine_label, evidence_html, flag_sentenc
 from pages.review.inbox_words import FOR_WORDS, HOW_CERTAIN, HOW_WORDS, LABEL_WORDS, PRIORITY_WORDS, why_words
 from pages.ui import context, shell, widgets
 from pages.ui.html import FlaggedPhrase, flagged_phrases, macros, texts_html, where_html
-from pages.ui.words import DELTA_MEANING, error_words, local_time, sentence
+from pages.ui.words import DELTA_MEANING, error_words, local_time, sentence, words_of
 from screening.review.actors import pseudonym
 from screening.review.policy import Action, Forbidden, is_allowed, require
 from screening.text.display import visible
@@ -25,13 +25,7 @@ from storage.review.follow_ups import For, How
 from storage.review.reviews import Review
 from storage.visibility import NotYetRated, Unread, is_erased
 
-METHOD_WORDS = {
-    Method.SINGLE: "one review",
-    Method.AGREEMENT: "two reviews agree",
-    Method.SENIOR: "senior adjudication",
-    Method.DISCUSSION: "consensus discussion",
-    Method.AMENDMENT: "changed",
-}
+METHOD_WORDS = words_of(Method, "method")
 ALONE, DISCUSSED = "alone", "in a discussion"
 DECIDED_MEANWHILE = "Somebody else has decided on this case meanwhile: look at it, then press again."
 SEEN = "decide_seen"

@@ -10,24 +10,17 @@ from jobs.evaluating import ask_of
 from jobs.label_noise import MOST_SHOWN, Ranked, choose_labels, count_corrected_labels, rank_labels
 from pages.research import case_list, evaluation_view
 from pages.ui import context, downloads, widgets
-from pages.ui.words import time_column
+from pages.ui.words import WORDS, time_column
 from screening.evaluation.label_errors import Ranking
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
 from screening.words import count_of
 from storage.research.corrected_labels import Entry, count_labels, ledger
 from storage.research.listed import Cell
-from storage.review.adjudication import Method
 from storage.review.follow_ups import request_second_looks
 
-WORDS = {Ranking.EVIDENCE: "AI disagreement", Ranking.CONFIDENT_LEARNING: "Confident learning (cleanlab)"}
-HOW = {
-    Method.SINGLE.value: "single review",
-    Method.AGREEMENT.value: "reviewers agreed",
-    Method.SENIOR.value: "senior adjudication",
-    Method.DISCUSSION.value: "consensus discussion",
-    Method.AMENDMENT.value: "final label changed",
-}
+ORDERS = {Ranking.EVIDENCE: "AI disagreement", Ranking.CONFIDENT_LEARNING: "Confident learning (cleanlab)"}
+HOW = WORDS["how"]
 HISTORY = "label_history"
 
 db, person = context.database(), context.actor()
@@ -36,7 +29,7 @@ require(person, Action.VIEW_RESULTS)
 
 def ranking() -> None:
     """The original labels, the most contradicted first, and the way to their review."""
-    order = st.selectbox("Order by", list(WORDS), format_func=WORDS.__getitem__)
+    order = st.selectbox("Order by", list(ORDERS), format_func=ORDERS.__getitem__)
     found = context.compute(rank_labels, ask, order)
     widgets.how_to_read(
         "Ranked by how strongly the AI disagrees with the original label. The AI may be wrong; review before changing "

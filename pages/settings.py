@@ -10,7 +10,7 @@ from pages.research.reports import card_html, card_markdown, card_sections
 from pages.site import integrations, model_panel
 from pages.site.site_settings import Filled, settings_form, versions
 from pages.ui import context, shell, widgets
-from pages.ui.words import literal, local_time, money, sentence, viewer_zone
+from pages.ui.words import literal, local_time, money, sentence, viewer_zone, words_of
 from screening.evaluation.audit import reviews_required
 from screening.review.actors import Role
 from screening.review.policy import Action, is_allowed, require
@@ -24,11 +24,7 @@ from storage.review.inbox import revoke, set_active, set_roles
 from storage.review.queue import counts
 from storage.site.accounts import Account, LastAdmin, list_accounts
 
-BY_WORDS = {
-    By.CASE: "One case, by its id here",
-    By.EXTERNAL_ID: "All cases with this id of the files",
-    By.GROUP: "All cases of this group",
-}
+BY_WORDS = words_of(By, "erase_by")
 
 db, person, settings = context.database(), context.actor(), context.settings()
 require(person, Action.VIEW_SETTINGS)

@@ -17,7 +17,7 @@ from pages.batches import file_check, pipelines, progress
 from pages.batches.file_check import REASON_WORDS, Check, check_rows, read_mapped, show_refusal
 from pages.ui import context, widgets
 from pages.ui.downloads import StreamedFile, rejected_rows, show_files
-from pages.ui.words import NOT_PRIVATE, duration, literal, money
+from pages.ui.words import NOT_PRIVATE, duration, literal, money, words_of
 from screening.datasets.mapping import ColumnMapping, FileMapping
 from screening.datasets.reader import Table, describe_reading
 from screening.datasets.rows import FileRefused, RejectedRow
@@ -35,11 +35,7 @@ from storage.batches.configurations import active_version
 from storage.batches.results import Spent, recent_spending
 
 SAMPLE = Path(__file__).parents[2] / "data" / "sample.csv"
-REACH_WORDS = {
-    Reach.READ: "Review every one",
-    Reach.LIST: "List for sign-off",
-    Reach.COUNT: "Do not review (count only)",
-}
+REACH_WORDS = words_of(Reach, "reach")
 
 
 ASSUMED = (0.9, 0.05, 0.05)

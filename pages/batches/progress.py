@@ -11,7 +11,7 @@ from jobs.process import system_clock
 from jobs.uploads import BY_PEOPLE, IntakeRuns, Upload
 from pages.ui import context, engine_view, widgets
 from pages.ui.context import compute, compute_again, singleton
-from pages.ui.words import STATE_WORDS, duration, error_words, literal, money
+from pages.ui.words import STATE_WORDS, WORDS, duration, error_words, literal, money
 from screening.datasets.rows import FileRefused
 from screening.labels import OUTCOMES, Label
 from screening.pipeline.config import PipelineConfig
@@ -174,16 +174,8 @@ def missing_rows(person: Actor, one: BatchSummary, found: tuple[Upload, Exceptio
 
 
 def _way_on(one: BatchSummary) -> str:
-    """What brings the rest of a file in that another process has: a program's, a command's, or the app's. An evaluation
-    is a command too, but one that begins anew.
-    """
-    if "program" in one.intake:
-        return "It is tried again when the interface for programs starts anew, or the file comes again under its key."
-    if "provenance" in one.intake:
-        return "The evaluation does not go on from here: run again, it begins a batch of its own."
-    if "sha256" in one.intake:
-        return "It goes on with the command that read it and --resume."
-    return "It is tried again when the app that has the file starts anew."
+    """What brings the rest of a file in that another process has, by what is known of its intake."""
+    return next(said for name, said in WORDS["way_on"].items() if name in one.intake or name == "app")
 
 
 def reach_fact(reach: Reach) -> str:

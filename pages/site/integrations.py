@@ -20,11 +20,7 @@ from storage.site.outbox import Event, Kind, Recipient
 
 EVENT_WORDS = words_of(Event, "event")
 KIND_WORDS = words_of(Kind, "recipient")
-FAULT_WORDS = {
-    health.Fault.WORKERS: "Screening is down: no background service is running",
-    health.Fault.FILES: "Part of a file was not imported",
-    health.Fault.ANCHOR: "The external checkpoint of the audit log could not be written",
-}
+FAULT_WORDS = words_of(health.Fault, "site_fault")
 
 
 def notifications_panel(db: Database, person: Actor) -> None:

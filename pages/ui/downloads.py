@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -44,7 +45,7 @@ JSON, PARQUET = "application/json", "application/vnd.apache.parquet"
 MARKDOWN = "text/markdown; charset=utf-8"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class StreamedFile:
     """A file on offer: ``name`` is what it is saved as, ``lines`` makes it for whoever asks.
 
@@ -55,7 +56,7 @@ class StreamedFile:
     label: str
     name: str
     media_type: str
-    lines: Callable[[Actor], Iterator[str | bytes]]
+    lines: Callable[[Acting], Iterator[str | bytes]]
 
 
 Offer = tuple[str, StreamedFile, Callable[[], Actor]]
@@ -108,12 +109,12 @@ async def _serve(request: Request) -> Response:
 
 def _begin(file: StreamedFile, ask: Callable[[], Actor]) -> Iterator[bytes]:
     """The file's parts; the first is made at once, so that a refusal is an answer and not half a file."""
-    who = ask()
+    by = ask().at(context.now())
     try:
-        parts = _parts(file.lines(who))
+        parts = _parts(file.lines(by))
         return chain([next(parts, b"")], parts)
     except Forbidden as refused:
-        record_refusal(context.database(), who.at(context.now()), refused.action)
+        record_refusal(context.database(), by, refused.action)
         raise
 
 
@@ -358,12 +359,8 @@ def _reviews(table: ReviewTable) -> Iterator[tuple[dict[str, Any], dict[str, dic
 
 def _offered(title: str, stem: str, made: Callable[[str, Acting], Parts]) -> list[StreamedFile]:
     """A file of each form, made for whoever asks."""
-
-    def parts(form: str) -> Callable[[Actor], Parts]:
-        return lambda who: made(form, who.at(context.now()))
-
     return [
-        StreamedFile(label=f"{title} ({words})", name=f"{stem}{ending}", media_type=media, lines=parts(form))
+        StreamedFile(f"{title} ({words})", f"{stem}{ending}", media, partial(made, form))
         for form, (words, ending, media) in FORMS.items()
     ]
 
@@ -376,31 +373,18 @@ def corrected_label_files(batch_id: str, with_text: bool = True, *, as_of: int |
         return export_corrected_labels(context.database(), by, batch_id, key, with_text=with_text, as_of=as_of)
 
     stem = f"corrected-{batch_id[:12]}" + ("" if as_of is None else f"-as-of-{as_of}")
-    card = StreamedFile(
-        label="Corrected labels (data card)",
-        name=f"{stem}-data-card.md",
-        media_type=MARKDOWN,
-        lines=lambda who: as_data_card(rows(who.at(context.now()))),
-    )
+    title, name = "Corrected labels (data card)", f"{stem}-data-card.md"
+    card = StreamedFile(title, name, MARKDOWN, lambda by: as_data_card(rows(by)))
     return [*_offered("Corrected labels", stem, lambda form, by: export(CORRECTED_LABELS, rows(by), form)), card]
 
 
 def review_files(batch_id: str | None) -> list[StreamedFile]:
-    key = context.settings().pseudonym_secret
-    return _offered(
-        "Reviews",
-        "reviews",
-        lambda form, by: export_reviews(collect_reviews(context.database(), by, key, batch_id), form),
-    )
+    db, key = context.database(), context.settings().pseudonym_secret
+    return _offered("Reviews", "reviews", lambda form, by: export_reviews(collect_reviews(db, by, key, batch_id), form))
 
 
 def rejected_rows(made: Callable[[Acting], Iterable[RejectedRow]]) -> StreamedFile:
-    return StreamedFile(
-        label="Rejected rows",
-        name="rejected.csv",
-        media_type=CSV,
-        lines=lambda who: datasets.rejected_csv(made(who.at(context.now()))),
-    )
+    return StreamedFile("Rejected rows", "rejected.csv", CSV, lambda by: datasets.rejected_csv(made(by)))
 
 
 def batch_files(person: Actor, one: BatchSummary) -> None:

@@ -17,7 +17,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from pages.ui import auth, context
 from pages.ui.context import SharedLook, singleton
-from pages.ui.words import error_words, literal, local_time, sentence
+from pages.ui.words import error_words, literal, local_time, sentence, words_of
 from screening.pipeline.errors import error_kind
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
@@ -210,14 +210,7 @@ def _mend(one: StalledBatch) -> str:
 
 
 RETRY_S = 2.0
-WORDS: Mapping[Fault, str] = {
-    Fault.AWAY: "The database does not answer.",
-    Fault.LOST: "The database does not answer.",
-    Fault.BUSY: "The database is busy or full.",
-    Fault.STATEMENT: "The database did not answer in time.",
-    Fault.READ_ONLY: "The database cannot be written: its disk is read-only.",
-    Fault.DAMAGED: "The database is damaged: call whoever runs this site. The last backup has to be restored.",
-}
+FAULT_WORDS = words_of(lambda name: Fault[name.upper()], "database_fault")
 SAVED = "Anything marked saved is saved. Your last action may not be."
 BY_ITSELF = "What this page shows may be out of date. It tries again by itself."
 AGAIN = "Try again in a moment."
@@ -237,7 +230,7 @@ def passing_words(error: Exception) -> str | None:
     ('The database is busy or full.', None)
     """
     fault = passing_fault(error)
-    return None if fault is None else WORDS[fault]
+    return None if fault is None else FAULT_WORDS[fault]
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from pages.ui import context
 from pages.ui.downloads import CSV, FILES_ROUTE, LINES_AT_ONCE, StreamedFile, _begin, offer_file
 from pages.ui.http import SIGNED_IN_COOKIE
 from screening.datasets.rows import RejectedRow
-from screening.review.actors import LOCAL_USER, Actor, Role
+from screening.review.actors import LOCAL_USER, Acting, Actor, Role
 from screening.review.policy import Action, Forbidden
 from storage.audit_log import events
 from storage.batches.intake import add_rows
@@ -41,12 +41,12 @@ def _rows(address: str) -> list[dict[str, str]]:
 
 
 def _offer(
-    lines: Callable[[Actor], Iterator[str]],
+    lines: Callable[[Acting], Iterator[str]],
     browser: str = "",
     who: Callable[[], Actor] = lambda: LOCAL_USER,
     name: str = "a.csv",
 ) -> str:
-    return offer_file(browser, StreamedFile(label="A", name=name, media_type=CSV, lines=lines), who)
+    return offer_file(browser, StreamedFile("A", name, CSV, lines), who)
 
 
 def test_a_file_comes_whole_under_its_name_and_is_kept_by_no_cache() -> None:
@@ -62,13 +62,13 @@ def test_a_file_is_made_while_it_is_sent(width: int) -> None:
     """In short lines or in long ones: nothing is made before it is asked for, but for the first part."""
     made = 0
 
-    def lines(_who: Actor) -> Iterator[str]:
+    def lines(_by: Acting) -> Iterator[str]:
         nonlocal made
         for _ in range(10 * LINES_AT_ONCE):
             made += 1
             yield "x" * width
 
-    parts = _begin(StreamedFile(label="A", name="a", media_type=CSV, lines=lines), lambda: LOCAL_USER)
+    parts = _begin(StreamedFile("A", "a", CSV, lines), lambda: LOCAL_USER)
     assert len(next(parts)) == made * width and 0 < made <= LINES_AT_ONCE
     assert sum(map(len, parts)) == (made - min(LINES_AT_ONCE, 1_000_000 // width)) * width
 
@@ -93,11 +93,11 @@ def test_only_the_browser_it_was_offered_to_has_it() -> None:
 )
 @pytest.mark.parametrize("late", [False, True])
 def test_a_refusal_is_an_answer(page_database: Database, refusal: Exception, status: int, late: bool) -> None:
-    def inside(_who: Actor) -> Iterator[str]:
+    def inside(_by: Acting) -> Iterator[str]:
         raise refusal
         yield ""
 
-    def at_once(_who: Actor) -> Iterator[str]:
+    def at_once(_by: Acting) -> Iterator[str]:
         raise refusal
 
     assert _get(_offer(inside if late else at_once, who=lambda: ANN)).status_code == status
@@ -105,7 +105,7 @@ def test_a_refusal_is_an_answer(page_database: Database, refusal: Exception, sta
 
 
 def test_a_file_that_breaks_off_does_not_look_whole() -> None:
-    def lines(_who: Actor) -> Iterator[str]:
+    def lines(_by: Acting) -> Iterator[str]:
         yield from ["row\n"] * (2 * LINES_AT_ONCE)
         raise OSError("the database went away")
 
