@@ -12,8 +12,8 @@ export function watchConnection(changed) {
   let silent = false;
   let told = null;
   const lost = () => {
-    const state = app?.getAttribute("data-test-connection-state");
-    return silent || navigator.onLine === false || (state !== null && state !== undefined && state !== "CONNECTED");
+    const state = app?.getAttribute("data-test-connection-state") ?? "CONNECTED";
+    return silent || !navigator.onLine || state !== "CONNECTED";
   };
   const tell = () => {
     if (lost() !== told) changed((told = lost()));

@@ -1,7 +1,7 @@
 // The review desk. Every choice is made and shown here; the server hears of it as a draft, and of the review in one
 // action that carries what was shown. A page has one desk: it outlives each run of the page behind it.
 import { watchConnection } from "./connection.js";
-import { make, trusted } from "./dom.js";
+import { make, refill } from "./dom.js";
 import { forget, forgetOld, keepHere, keptHere } from "./drafts.js";
 import { Form } from "./form.js";
 import { clock, Layout, span, when } from "./layout.js";
@@ -9,8 +9,7 @@ import { Outbox } from "./outbox.js";
 import { ask, inAddress, setInAddress } from "./server.js";
 import { TextPane } from "./text.js";
 
-const DRAFT_MS = 900;
-const DRAFT_AT_MOST_MS = 1700;
+const DRAFT_MS = 1200;
 const LOOK_MS = 10000;
 const ALIVE_MS = 20000;
 const REST_MS = 600;
@@ -39,20 +38,14 @@ class Desk {
     this.data = {}; // the state, as the server told it last
     this.outbox = new Outbox((actions) => this.exchange(actions));
     this.asked = this.heardOf = this.ahead = this.runs = 0;
-    this.layout = new Layout();
     this.form = new Form(page.offer, () => this.changed());
     this.reason = make("input", { type: "text", maxlength: 2000, class: "sld-input", oninput: () => this.changed() });
-    this.reasonLabel = make("label", { class: "sld-block sld-reason" }, "Reason for change", this.reason);
-    this.form.root.lastChild.before(this.reasonLabel); // not below, where the buttons may lie over it
-    this.layout.formPlace.append(this.form.root);
-    const ended = (part) => this.ended.add(part);
-    const changed = () => this.changed();
-    const fits = (part, count) => this.marksFit({ ...this.marked(), [part]: count });
-    this.panes = {
-      text: new TextPane("text", "Text of this case", { changed, ended, fits }),
-      reply: new TextPane("reply", "The reply to it", { changed, ended, fits }),
-    };
-    this.layout.texts.append(this.panes.text.root, this.panes.reply.root);
+    const reason = make("label", { class: "sld-block sld-reason" }, "Reason for change", this.reason);
+    this.form.root.lastChild.before(reason); // not below, where the buttons may lie over it
+    const heard = { changed: () => this.changed(), ended: (part) => this.ended.add(part), fits: () => this.fits(1) };
+    this.text = new TextPane("text", "Text of this case", heard);
+    this.panes = [this.text, new TextPane("reply", "The reply to it", heard)];
+    this.layout = new Layout(this.form.root, this.panes.map((pane) => pane.root), (key) => this.keys()[key.toLowerCase()]());
     this.ended = new Set();
     this.revealed = new Set();
     this.loaded = "";
@@ -60,7 +53,6 @@ class Desk {
     this.leaving = ""; // the note for the next reviewer, as far as it is written
     this.revising = false;
     this.panelShown = "";
-    this.firstUnsent = 0;
     this.active = false;
     this.channel = new BroadcastChannel("second-look-desk");
     this.channel.onmessage = ({ data: caseId }) => caseId === this.caseId && this.look();
@@ -88,7 +80,7 @@ class Desk {
   // What the list has just heard of the queue: an empty desk says no longer what was so when it was drawn.
   waits({ words, hidden }) {
     this.layout.drawHidden(hidden, () => this.go("urgent"));
-    if (this.stage !== "idle" || !words || this.data.words === words) return;
+    if (this.stage !== "idle" || !words) return;
     this.data = { ...this.data, words };
     this.layout.drawNone("No case open", words);
   }
@@ -123,15 +115,24 @@ class Desk {
     return this.stage === "reviewing" || (this.stage === "read" && this.revising);
   }
 
-  // It says what N keeps to, where a filter is on: on a narrow page the list with its priorities is out of sight.
-  get nextButton() {
-    const only = PRIORITIES.filter((priority) => inAddress("priorities").split(",").includes(priority));
-    const words = only.length && only.length < PRIORITIES.length ? ` of ${only.join(", ")}` : "";
-    return [`Next case${words}`, "N", () => this.go("next"), "sld-primary"];
+  get mayChoose() {
+    return this.mayChange && !this.saving && this.shown.text !== null;
+  }
+
+  get mayOpenAtOnce() {
+    return this.stage === "reviewing" && this.shown.at_once && !this.shown.evidence;
+  }
+
+  get marks() {
+    return this.panes.flatMap((pane) => pane.marks);
   }
 
   now() {
     return Date.now() + this.ahead;
+  }
+
+  say(words) {
+    this.layout.alert.textContent = words;
   }
 
   // ---- what the server says
@@ -141,9 +142,9 @@ class Desk {
     this.page = page;
     this.run = run;
     this.outbox.stopped = false;
-    if (this.stage) this.paint();
-    if (this.stage) this.outbox.send();
-    else this.exchange();
+    if (!this.stage) return this.exchange();
+    this.paint();
+    this.outbox.send();
   }
 
   // The case that the address names, where somebody went back to it.
@@ -161,15 +162,11 @@ class Desk {
       this.runAgain();
       return false;
     }
-    this.silent = status === 0;
-    this.fault = status === 0 || status === 200 ? "" : (said.words ?? FAULT);
+    this.fault = { 0: LOST, 200: "" }[status] ?? said.words ?? FAULT;
     this.drawLost();
-    if (status !== 200) {
-      if (!this.stage && !actions) setTimeout(() => this.stage || this.outbox.stopped || this.exchange(), AGAIN_MS);
-      return false;
-    }
-    this.heard(said, number);
-    return true;
+    if (status === 200) this.heard(said, number);
+    else if (!this.stage && !actions) setTimeout(() => this.stage || this.outbox.stopped || this.exchange(), AGAIN_MS);
+    return status === 200;
   }
 
   heard({ answers, ...data }, number) {
@@ -211,7 +208,7 @@ class Desk {
   }
 
   answered(request, { ok, words }) {
-    if (!ok) this.layout.alert.textContent = words;
+    if (!ok) this.say(words);
     if (!STAYS.has(request.kind)) this.behind = true;
     if (request.kind === "draft" && ok) {
       forget(this.me, request.case, request.form.rev);
@@ -236,7 +233,7 @@ class Desk {
   askForReveal() {
     const { stage, read } = this.data;
     const leaving = ["next", "urgent", "undo", "reveal", "previous"].some((kind) => this.outbox.waits(kind));
-    if (stage === "read" && !read.revealed && !leaving) this.outbox.post("reveal", { case: this.data.case.id });
+    if (stage === "read" && !read.revealed && !leaving) this.outbox.post("reveal", { case: this.caseId });
   }
 
   connection(lost) {
@@ -248,9 +245,8 @@ class Desk {
   }
 
   drawLost() {
-    const words = this.off || this.silent ? LOST : this.fault;
+    const words = this.off ? LOST : this.fault;
     this.layout.lost.textContent = words ? `${words} ${KEPT}` : "";
-    this.layout.root.classList.toggle("sld-off", Boolean(words));
   }
 
   look() {
@@ -266,128 +262,109 @@ class Desk {
   tick() {
     this.drawTimes();
     const over = this.stage === "reviewing" && this.shown.expires && this.shown.expires <= this.now();
-    if (over && !this.outbox.waiting.length) this.look();
+    if (over) this.look();
   }
 
   // ---- what is filled in
 
   changed() {
     this.active = true;
-    this.layout.alert.textContent = "";
+    this.say("");
     if (!this.mayChange || this.saving) return;
     this.form.choices.rev = Date.now();
     keepHere(this.me, this.caseId, this.draft());
     this.layout.drafted.textContent = "";
     this.drawSave();
-    this.firstUnsent ||= Date.now();
-    clearTimeout(this.draftTimer);
-    const wait = Math.min(DRAFT_MS, Math.max(0, this.firstUnsent + DRAFT_AT_MOST_MS - Date.now()));
-    this.draftTimer = setTimeout(() => this.sendDraft(), wait);
+    this.draftTimer ??= setTimeout(() => this.sendDraft(), DRAFT_MS);
   }
 
   draft() {
-    const marks = [...this.panes.text.marks, ...this.panes.reply.marks];
-    const revision = this.revising ? { revision: true, reason: this.reason.value } : {};
-    const leaving = this.leaving && this.stage === "reviewing" ? { leaving: this.leaving } : {};
-    return { ...this.form.choices, marks, ...leaving, ...revision };
+    const revision = this.revising && { revision: true, reason: this.reason.value };
+    const leaving = this.leaving && this.stage === "reviewing" && { leaving: this.leaving };
+    return { ...this.form.choices, marks: this.marks, ...leaving, ...revision };
   }
 
-  // How many words are marked, by part.
-  marked() {
-    return { text: this.panes.text.marks.length, reply: this.panes.reply.marks.length };
-  }
-
-  // Whether a review can keep so many marks in text and reply together; it is said where it can't.
-  marksFit({ text, reply }) {
+  // Whether a review can keep the marks in text and reply and so many ``more``; it is said where it can't.
+  fits(more) {
     const most = this.page.offer.most_marks;
-    if (text + reply <= most) return true;
-    this.layout.alert.textContent = `At most ${most} highlights. Click a highlight to remove it.`;
+    if (this.marks.length + more <= most) return true;
+    this.say(`At most ${most} highlights. Click a highlight to remove it.`);
     return false;
   }
 
   stopDraft() {
     clearTimeout(this.draftTimer);
-    this.firstUnsent = 0;
+    this.draftTimer = null;
   }
 
   sendDraft() {
-    this.firstUnsent = 0;
+    this.stopDraft();
     if (!this.saving && this.caseId) this.outbox.post("draft", { case: this.caseId, form: this.draft() });
   }
 
+  // Fills the form in where it is another case's than before, or has another purpose; returns whether it did.
   load() {
     const key = `${this.caseId}/${this.stage === "read"}/${this.revising}`;
     if (!["reviewing", "read"].includes(this.stage) || key === this.loaded) return false;
     this.stopDraft();
     this.loaded = key;
     this.ended = new Set();
-    const theirs = this.data.draft ?? {};
-    const here = keptHere(this.me, this.caseId);
-    const newer = here && (here.rev ?? 0) > (theirs.rev ?? 0);
-    let filled = newer ? here : theirs;
-    const stored = this.stage === "read" && !filled.revision;
-    if (stored) filled = { ...this.data.read.form };
-    this.form.show(filled);
-    this.marks = filled.marks ?? [];
-    this.reason.value = filled.reason ?? "";
-    this.noteIs(filled.leaving ?? "");
+    const here = keptHere(this.me, this.caseId) ?? {};
+    const newer = (here.rev ?? 0) > (this.data.draft.rev ?? 0);
+    const draft = newer ? here : this.data.draft;
+    const stored = this.stage === "read" && !draft.revision;
+    const { reason = "", leaving = "", marks = [], ...choices } = stored ? this.data.read.form : draft;
+    this.form.show(choices);
+    this.loadedMarks = marks;
+    this.reason.value = reason;
+    this.noteIs(leaving);
     this.layout.drafted.textContent = newer && !stored ? "What you had filled in is back." : "";
-    if (newer && this.stage === "reviewing") this.sendDraft();
+    if (newer && this.stage === "reviewing") this.draftTimer = setTimeout(() => this.sendDraft()); // once its marks are drawn
     return true;
   }
 
   noteIs(words) {
     this.leaving = words;
-    if (this.layout.dialog.open) this.layout.note.value = words;
+    if (this.layout.leave.open) this.layout.note.value = words;
   }
 
   // ---- what the reviewer does
 
   save() {
-    this.layout.alert.textContent = ""; // what was said of an earlier press
+    this.say(""); // what was said of an earlier press
     if (this.saving || this.outbox.waits("save")) return;
     if (!this.mayChange || this.shown.text === null) return;
     const lacking = this.form.missingWords();
-    if (lacking) {
-      this.layout.alert.textContent = lacking;
-      return;
-    }
-    if (!this.marksFit(this.marked())) return;
-    if (this.revising && !this.reason.value.trim()) {
-      this.layout.alert.textContent = "Enter a reason for the change.";
+    if (lacking) return this.say(lacking);
+    if (!this.fits(0)) return;
+    const { revising } = this;
+    const note = this.reason.value;
+    if (revising && !note.trim()) {
+      this.say("Enter a reason for the change.");
       this.reason.focus();
       return;
     }
     this.stopDraft();
     this.outbox.drop("draft");
-    this.send();
-    this.drawSave();
-  }
-
-  send() {
-    const { revision: _, reason: __, leaving: ___, ...form } = this.draft();
     const parts = this.shown.reply === null ? ["text"] : ["text", "reply"];
-    form.read_to_end = this.revising ? form.read_to_end : parts.every((part) => this.ended.has(part));
-    const given = { case: this.caseId, form };
-    const id = this.revising
-      ? this.outbox.post("revise", { ...given, note: this.reason.value })
-      : this.outbox.post("save", { ...given, token: this.shown.token });
-    this.saving = { id, case: this.caseId, words: this.form.words() };
-  }
-
-  // Whether a change is under way that would be left behind unsaved; it is said where it is.
-  isChanging() {
-    const changing = this.revising && !this.saving;
-    if (changing) this.layout.alert.textContent = "Save the change (Ctrl+Enter) or cancel it (Esc) first.";
-    return changing;
+    const read_to_end = revising ? this.form.choices.read_to_end : parts.every((part) => this.ended.has(part));
+    const given = { case: this.caseId, form: { ...this.form.choices, marks: this.marks, read_to_end } };
+    const [kind, more] = revising ? ["revise", { note }] : ["save", { token: this.shown.token }];
+    this.saving = { id: this.outbox.post(kind, { ...given, ...more }), words: this.form.words() };
+    this.drawSave();
   }
 
   // What takes the reviewer away from this case: to the next one, to the next P0 case whatever the filter, or elsewhere.
   go(kind) {
-    if (this.outbox.waits(kind) || this.isChanging()) return;
-    const unread = ["next", "urgent"].includes(kind) && this.stage === "reviewing" && !this.saving;
-    if (unread) this.layout.alert.textContent = "Submit this review (Ctrl+Enter) or skip the case (S) first.";
+    if (this.outbox.waits(kind)) return;
+    const unread = ["next", "urgent"].includes(kind) && this.stage === "reviewing";
+    if (this.revising && !this.saving) this.say("Save the change (Ctrl+Enter) or cancel it (Esc) first.");
+    else if (unread && !this.saving) this.say("Submit this review (Ctrl+Enter) or skip the case (S) first.");
     else this.outbox.post(kind);
+  }
+
+  once(kind) {
+    if (!this.outbox.waits(kind)) this.outbox.post(kind);
   }
 
   undo() {
@@ -411,29 +388,27 @@ class Desk {
   }
 
   leave(kind, note = "", to = "") {
-    this.layout.alert.textContent = "";
+    this.say("");
     if (this.stage !== "reviewing" || this.saving) return;
-    if ([kind, ...Object.keys(WAYS_TO_LEAVE)].some((each) => this.outbox.waits(each))) return; // pressed twice: the first is on its way
+    const ways = [kind, ...Object.keys(WAYS_TO_LEAVE)];
+    if (ways.some((each) => this.outbox.waits(each))) return; // pressed twice: the first is on its way
     this.outbox.post(kind, { case: this.caseId, token: this.shown.token, note, ...(kind === "hand_over" && { to }) });
   }
 
   // The way out by key or button: a P0 or P1 case asks first, and so does what cannot do without a note.
   away(kind) {
-    this.layout.alert.textContent = "";
+    this.say("");
     if (this.stage !== "reviewing" || this.saving) return;
-    const shown = this.shown;
-    if (["skip", "not_me"].includes(kind) && !shown.needs_note) return this.leave(kind, this.leaving);
-    if (kind === "hand_over" && !shown.colleagues.length) {
-      this.layout.alert.textContent = "No other reviewer is set up. Add one in Admin > Settings.";
-      return;
-    }
+    const { needs_note: urgent, colleagues } = this.shown;
+    if (["skip", "not_me"].includes(kind) && !urgent) return this.leave(kind, this.leaving);
+    if (kind === "hand_over" && !colleagues.length) return this.say("No other reviewer is set up. Add one in Admin > Settings.");
     const [title, words] = WAYS_TO_LEAVE[kind];
-    const urgent = shown.needs_note ? "P0 and P1 cases need a hand-off note before you leave them." : "Enter a note for the next reviewer.";
+    const needed = urgent ? "P0 and P1 cases need a hand-off note before you leave them." : "Enter a note for the next reviewer.";
     this.layout.openLeave({
       title,
       words,
-      needed: kind === "not_me" ? "" : urgent,
-      colleagues: kind === "hand_over" ? shown.colleagues : null,
+      needed: kind === "not_me" ? "" : needed,
+      colleagues: kind === "hand_over" ? colleagues : null,
       note: this.leaving,
       changed: (note) => {
         this.leaving = note;
@@ -450,65 +425,60 @@ class Desk {
   }
 
   again() {
-    this.layout.alert.textContent = ""; // why it had gone
+    this.say(""); // why it had gone
     if (["over", "named"].includes(this.stage) && this.data.may_take) this.outbox.post("take", { case: this.caseId });
-  }
-
-  skip() {
-    if (this.stage === "over") this.outbox.post("leave");
-    else this.away("skip");
   }
 
   key(event) {
     if (event.defaultPrevented || !this.page.keys || (!this.layout.root.isConnected && !this.onInbox())) return;
-    if (this.layout.dialog.open || document.querySelector('[role="dialog"]')) return;
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
-      event.preventDefault();
-      if (!event.repeat) this.save();
-      return;
-    }
+    if (this.layout.leave.open || document.querySelector('[role="dialog"]')) return;
+    const control = event.ctrlKey || event.metaKey;
+    const saves = control && event.key === "Enter";
     const at = event.composedPath()[0]; // the field itself, also where it stands in the shadow of another component
     const typing = at.closest?.("textarea, select, [contenteditable=true], input:not([type=radio]):not([type=checkbox])");
     if (typing && this.layout.root.contains(at) && event.key === "Escape") at.blur();
-    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-    const act = this.keys()[event.key.length === 1 ? event.key.toLowerCase() : event.key];
-    if (!act || (event.repeat && !/[1-8]/.test(event.key))) return;
+    if (!saves && (typing || control || event.altKey)) return;
+    const act = this.keys()[saves ? "ctrl+enter" : event.key.toLowerCase()];
+    if (!act) return;
     event.preventDefault();
+    if (event.repeat && !/[1-8]/.test(event.key)) return;
     this.active = true;
     act();
   }
 
+  // What each key does; a button does what its key does.
   keys() {
-    const choose = (key) => () => this.mayChoose() && this.form.key(key);
     const fold = (which) => () => {
       which.open = !which.open;
       which.querySelector("summary").focus({ preventScroll: true });
       which.scrollIntoView({ block: "nearest" });
     };
+    const dispositions = this.mayChange ? this.page.offer.dispositions.map(([, , key]) => key.toLowerCase()) : [];
+    const choose = (key) => [key, () => this.mayChoose && this.form.key(key)];
     return {
       t: () => this.again(),
-      ...Object.fromEntries([..."12345678"].map((key) => [key, choose(key)])),
-      ...(this.mayChange && Object.fromEntries(this.page.offer.dispositions.map(([, , key]) => [key.toLowerCase(), choose(key)]))),
+      ...Object.fromEntries([..."12345678", ...dispositions].map(choose)),
+      "ctrl+enter": () => this.save(),
       n: () => this.go("next"),
       u: () => this.undo(),
       p: () => this.go("previous"),
       v: () => this.revise(),
       f: () => this.go("finish"),
-      s: () => this.skip(),
+      s: () => (this.stage === "over" ? this.outbox.post("leave") : this.away("skip")),
       x: () => this.away("not_me"),
       a: () => !this.shown?.asked && this.leave("second", this.leaving),
       h: () => this.away("hold"),
-      b: () => (this.data.rest ? this.outbox.post("take_break") : this.away("hand_over")),
+      b: () => (this.data.rest ? this.once("take_break") : this.away("hand_over")),
       o: () => this.stage === "reviewing" && this.shown.text === null && this.outbox.post("uncover", { case: this.caseId }),
-      i: () => this.mayOpenAtOnce() && this.outbox.post("at_once", { case: this.caseId }),
-      ",": () => this.panes.text.turn(-1),
-      ".": () => this.panes.text.turn(1),
-      m: () => this.mayChoose() && this.panes.text.pick(),
+      i: () => this.mayOpenAtOnce && this.outbox.post("at_once", { case: this.caseId }),
+      ",": () => this.text.turn(-1),
+      ".": () => this.text.turn(1),
+      m: () => this.mayChoose && this.text.pick(),
       c: fold(this.form.what),
       d: fold(this.form.why),
       g: () => this.panel("guideline"),
       "?": () => this.panel("keys"),
-      Escape: () => this.escape(),
+      escape: () => this.escape(),
     };
   }
 
@@ -537,39 +507,28 @@ class Desk {
     this.paint();
   }
 
-  mayChoose() {
-    return !this.saving && (this.stage === "reviewing" ? this.shown.text !== null : this.revising);
-  }
-
-  mayOpenAtOnce() {
-    return this.stage === "reviewing" && this.shown.at_once && !this.shown.evidence;
-  }
-
   // ---- what is shown
 
   paint() {
-    const { layout } = this;
-    const stage = this.stage;
+    const { layout, stage, shown } = this;
     if (this.reviseNext && this.reviseNext === this.caseId && stage === "read") {
       this.revising = true;
       this.reviseNext = null;
     }
     if (stage !== "read") this.revising = false;
     const caseChanged = this.paintedCase !== this.caseId;
-    if (caseChanged || stage !== "reviewing") layout.dialog.close();
+    if (caseChanged || stage !== "reviewing") layout.leave.close();
     this.paintedCase = this.caseId;
-    if (caseChanged && !this.outbox.waits("save")) layout.alert.textContent = "";
-    this.form.needing = this.shown?.needing ?? [];
+    if (caseChanged && !this.outbox.waits("save")) this.say("");
+    this.form.needing = shown?.needing ?? [];
     const fresh = this.load();
     this.form.draw();
     if (!this.mayChange) layout.drafted.textContent = ""; // of what is read, or gone, no draft may be left
-    layout.root.dataset.stage = stage;
-    layout.root.dataset.revising = this.revising;
-    layout.root.dataset.keys = this.page.keys ? "on" : "off";
+    Object.assign(layout.root.dataset, { stage, changes: this.mayChange, keys: this.page.keys ? "on" : "off" });
     layout.who.textContent = `Signed in as ${this.page.me.name}`;
     layout.said.textContent = this.data.said;
-    layout.drawRest(this.data.rest, (kind) => this.outbox.waits(kind) || this.outbox.post(kind));
-    layout.drawHead(this.shown);
+    layout.drawRest(this.data.rest, () => this.once("go_on"));
+    layout.drawHead(shown);
     layout.none.hidden = true;
     this.drawTexts(fresh);
     this.drawStage();
@@ -587,128 +546,104 @@ class Desk {
     const shows = `${this.caseId}/${this.stage}`;
     const come = this.startShown !== undefined && shows !== this.startShown;
     this.startShown = shows;
-    if (come && (this.isLow || window.matchMedia("(max-width: 60rem)").matches)) this.layout.root.scrollIntoView({ block: "start" });
+    const narrow = window.matchMedia("(max-width: 60rem)").matches;
+    if (come && (this.isLow || narrow)) this.layout.root.scrollIntoView({ block: "start" });
   }
 
   focusText() {
     const at = document.activeElement;
-    if (at === document.body || this.layout.root.contains(at)) this.panes.text.box.focus({ preventScroll: true });
+    if (at === document.body || this.layout.root.contains(at)) this.text.box.focus({ preventScroll: true });
   }
 
   drawTexts(fresh) {
-    const shown = this.shown;
-    const read = this.stage === "read" ? this.data.read : { others: [], rules: [] };
-    const rules = read.rules.map((mark) => ({ ...mark, kind: "rule" }));
-    const others = [...read.others.flatMap(({ who, marks }) => marks.map((mark) => ({ ...mark, who }))), ...rules];
-    const key = JSON.stringify([this.caseId, shown?.text, others.length, shown?.evidence?.length, this.stage]);
-    for (const [part, pane] of Object.entries(this.panes)) {
-      const text = shown?.[part] ?? null;
-      pane.root.hidden = text === null;
-      pane.frozen = !this.mayChoose();
-      if (fresh || key !== this.drawnTexts) pane.show(text ?? "", fresh ? this.marks : pane.marks, others, (part === "text" && shown?.turns) || []);
-    }
-    if (key !== this.drawnTexts) {
-      this.layout.evidence.replaceChildren(shown?.evidence ? trusted(shown.evidence) : "");
-      this.layout.drawNear(shown?.near ?? []);
-      this.layout.notes.replaceChildren(...(shown?.notes ?? []).map((words) => make("p", {}, words)));
-    }
-    this.layout.drawDanger(["reviewing", "read"].includes(this.stage) ? this.page.help : {});
-    this.layout.texts.hidden = !shown || (shown.text ?? null) === null;
+    const { layout, stage } = this;
+    const shown = this.shown ?? {};
+    const read = stage === "read" ? this.data.read : { others: [], rules: [] };
+    const rules = read.rules.map(({ words, ...mark }) => ({ ...mark, kind: "rule", title: words }));
+    const theirs = ({ who, marks }) => marks.map((mark) => ({ ...mark, kind: "other", title: `Highlighted by ${who}` }));
+    const others = [...read.others.flatMap(theirs), ...rules];
+    const key = JSON.stringify([this.caseId, shown.text, others.length, shown.evidence?.length, stage]);
+    const other = key !== this.drawnTexts;
     this.drawnTexts = key;
+    for (const pane of this.panes) {
+      const text = shown[pane.part] ?? null;
+      pane.root.hidden = text === null;
+      const turns = (pane === this.text && shown.turns) || [];
+      if (fresh || other) pane.show(text ?? "", fresh ? this.loadedMarks : pane.marks, others, turns);
+    }
+    if (other) layout.drawAround(shown);
+    layout.drawDanger(["reviewing", "read"].includes(stage) ? this.page.help : {});
+    layout.texts.hidden = (shown.text ?? null) === null;
+  }
+
+  // It says what N keeps to, where a filter is on: on a narrow page the list with its priorities is out of sight.
+  get nextButton() {
+    const only = PRIORITIES.filter((priority) => inAddress("priorities").split(",").includes(priority));
+    const words = only.length && only.length < PRIORITIES.length ? ` of ${only.join(", ")}` : "";
+    return [`Next case${words}`, "N", "sld-primary"];
   }
 
   drawStage() {
-    const { layout, data } = this;
-    const next = this.nextButton;
-    layout.title.textContent = { reviewing: "Your review", read: this.revising ? "Edit your review" : "Saved", idle: "My work" }[this.stage] ?? "This case";
-    layout.receipt.replaceChildren();
-    layout.points.replaceChildren(...((this.mayChange && data.points) || []).map((words) => make("li", {}, words)));
-    if (this.stage === "idle") {
+    const { layout, data, stage, nextButton: next } = this;
+    const primary = "sld-primary";
+    const close = ["Close it here", "S"];
+    const titles = { reviewing: "Your review", read: this.revising ? "Edit your review" : "Saved", idle: "My work" };
+    layout.title.textContent = titles[stage] ?? "This case";
+    if (stage !== "read" || this.revising) refill(layout.receipt, null, () => []);
+    const points = (this.mayChange && data.points) || [];
+    refill(layout.points, points, () => points.map((words) => make("li", {}, words)));
+    if (stage === "idle") {
       layout.drawNone("No case open", data.words);
-      layout.drawBar([[next], [["Previous", "P", this.keys().p], ["End session", "F", this.keys().f], ["Keys", "?", this.keys()["?"]]]]);
-    } else if (this.stage === "named") {
+      layout.drawBar([next], [["Previous", "P"], ["End session", "F"], ["Keys", "?"]]);
+    } else if (stage === "named") {
       layout.drawNone("Not assigned to you", data.words);
-      layout.drawBar([...(data.may_take ? [[["Take this case", "T", () => this.again(), "sld-primary"]]] : []), [next]]);
-    } else if (this.stage === "over") {
+      layout.drawBar(...(data.may_take ? [[["Take this case", "T", primary]]] : []), [next]);
+    } else if (stage === "over") {
+      const mine = ["Show my review", "", primary, () => this.outbox.post("previous", { case: this.caseId })];
       layout.drawNone("This case is no longer open here", data.words);
-      const take = [["Reopen this case", "T", () => this.again(), "sld-primary"], ["Close it here", "S", () => this.skip()]];
-      const mine = [["Show my review", "", () => this.outbox.post("previous", { case: this.caseId }), "sld-primary"]];
-      layout.drawBar([data.may_take ? take : data.mine ? mine : [["Close it here", "S", () => this.skip()]], [next]]);
-    } else if (this.stage === "read" && !this.revising) this.drawRead();
-    else this.drawReview();
-  }
-
-  drawRead() {
-    const { layout, data } = this;
-    const { words, version, blind, becomes, follow_ups: open, receipt, engine, compared, others, act } = data.read;
-    const small = (...children) => make("p", { class: "sld-small" }, ...children);
-    const lines = [
-      make("p", {}, "✓ Saved: ", make("b", {}, words), version > 1 ? ` (version ${version}).` : "."),
-      make("p", { class: "sld-follows" }, becomes),
-      ...open.map((one) => make("p", { class: "sld-follows" }, make("b", {}, one.words), `, by ${when(one.due)}`)),
-      ...(blind ? [] : [small("Not counted in accuracy estimates, because you had seen the AI result.")]),
-      ...(data.read.form.read_to_end === false ? [small("You submitted before scrolling to the end.")] : []),
-      ...(engine ? [make("p", {}, make("b", {}, "AI result: "), engine), make("p", {}, compared)] : []),
-      ...data.read.rules.map((one) => make("p", {}, one.words)),
-      ...(act ? [make("p", {}, make("b", {}, "Where to act: "), act.href ? make("a", { href: act.href, target: "_blank", rel: "noopener noreferrer" }, act.words) : act.words)] : []),
-      ...others.map((other) => make("p", {}, make("b", {}, `Another reviewer (${other.who}): `), other.words)),
-    ];
-    layout.receipt.replaceChildren(...lines);
-    layout.receipt.title = `Audit ID ${receipt.id}, ${when(receipt.at)}`;
-    layout.drawBar([
-      [this.nextButton],
-      [["Edit my review", "V", () => this.revise()], ["End session", "F", this.keys().f], ["Previous", "P", this.keys().p]],
-    ]);
-    layout.receipt.append(make("p", {}, make("a", { href: `case?case=${this.caseId}`, target: "_self" }, "Full case history")));
+      layout.drawBar(data.may_take ? [["Reopen this case", "T", primary], close] : [data.mine ? mine : close], [next]);
+    } else if (this.revising) {
+      const cancel = ["Cancel", "Esc", "", () => this.leaveChange()];
+      layout.drawBar([["Save the change", "Ctrl+Enter", "sld-primary sld-save"], cancel]);
+    } else if (stage === "read") {
+      layout.drawReceipt(data.read, this.caseId);
+      layout.drawBar([next], [["Edit my review", "V"], ["End session", "F"], ["Previous", "P"]]);
+    } else this.drawReview();
   }
 
   drawReview() {
     const { layout, shown } = this;
-    if (this.revising) {
-      layout.drawBar([[["Save the change", "Ctrl+Enter", () => this.save(), "sld-primary sld-save"], ["Cancel", "Esc", () => this.leaveChange()]]]);
-      return;
-    }
-    if (shown.text === null) {
-      const open = layout.button("Open the text", "O", this.keys().o, "sld-primary");
-      layout.drawNone("Text hidden", "Press O to view it.", [open]);
-    }
-    layout.drawBar([
-      [["Submit review", "Ctrl+Enter", () => this.save(), "sld-primary sld-save"]],
+    const covered = shown.text === null;
+    if (covered) layout.drawNone("Text hidden", "Press O to view it.", ["Open the text", "O", "sld-primary"]);
+    layout.drawBar(
+      [["Submit review", "Ctrl+Enter", "sld-primary sld-save"]],
+      [["Skip", "S"], ["Hold", "H"], ["Transfer", "B"], ["Decline", "X"]],
       [
-        ["Skip", "S", () => this.skip()],
-        ["Hold", "H", () => this.away("hold")],
-        ["Transfer", "B", () => this.away("hand_over")],
-        ["Decline", "X", () => this.away("not_me")],
+        [shown.asked ? "✓ Second review requested" : "Request second review", "A"],
+        ...(this.mayOpenAtOnce ? [["Show AI evidence (unblinds)", "I"]] : []),
       ],
-      [
-        [shown.asked ? "✓ Second review requested" : "Request second review", "A", this.keys().a],
-        ...(this.mayOpenAtOnce() ? [["Show AI evidence (unblinds)", "I", this.keys().i]] : []),
-      ],
-    ]);
-    layout.hint.replaceChildren(
-      ...(shown.text === null ? [] : ["Highlight the key words: drag, or press ", make("kbd", {}, "M"), ". "]),
-      layout.button("Guideline", "G", this.keys().g, "sld-link"), " · ", layout.button("Keys", "?", this.keys()["?"], "sld-link"),
     );
+    refill(layout.hint, covered, () => [
+      !covered && ["Highlight the key words: drag, or press ", make("kbd", {}, "M"), ". "],
+      layout.button("Guideline", "G", "sld-link"), " · ", layout.button("Keys", "?", "sld-link"),
+    ]);
   }
 
   drawSave() {
-    const button = this.layout.bar.querySelector(".sld-save");
-    this.form.freeze(Boolean(this.saving));
-    for (const pane of Object.values(this.panes)) pane.frozen = !this.mayChoose();
-    this.layout.root.classList.toggle("sld-saving", Boolean(this.saving));
-    this.drawThen();
+    const { layout, form, saving } = this;
+    const button = layout.bar.querySelector(".sld-save");
+    form.freeze(Boolean(saving));
+    for (const pane of this.panes) pane.frozen = !this.mayChoose;
+    layout.root.classList.toggle("sld-saving", Boolean(saving));
+    // what the disposition will ask for, before it is saved
+    const minutes = this.mayChange && form.chosen("disposition")[3];
+    layout.then.textContent = minutes ? `Then: follow-up for you, due ${when(this.now() + 60000 * minutes)}.` : "";
     if (!button) return;
-    const words = this.form.words();
     const does = this.revising ? "Save the change" : "Submit";
-    const title = this.saving ? `Saving: ${this.saving.words} …` : words ? `${does}: ${words}` : this.revising ? does : "Submit review";
-    button.firstChild.textContent = title;
+    const whole = this.revising ? does : "Submit review";
+    const words = form.words();
+    button.firstChild.textContent = saving ? `Saving: ${saving.words} …` : words ? `${does}: ${words}` : whole;
     button.disabled = this.shown?.text === null;
-  }
-
-  // What the disposition will ask for, before it is saved.
-  drawThen() {
-    const minutes = this.mayChange ? this.form.disposition?.[3] : null;
-    this.layout.then.textContent = minutes ? `Then: follow-up for you, due ${when(this.now() + 60000 * minutes)}.` : "";
   }
 
   drawPanel() {
@@ -719,41 +654,39 @@ class Desk {
   }
 
   drawTimes() {
-    const { layout, shown } = this;
+    const { layout, shown, stage } = this;
     const now = this.now();
     const left = (shown?.due ?? 0) - now;
-    const open = this.stage === "reviewing" || (this.stage === "over" && this.data.may_take);
+    const open = stage === "reviewing" || (stage === "over" && this.data.may_take);
     const waits = Boolean(shown?.why) && open; // a target is for what this reviewer may still look at
-    layout.why.textContent = waits ? `${shown.why} · ${left > 0 ? "due in" : "overdue"} ${span(left)}` : (shown?.why ?? "");
+    layout.why.textContent = [shown?.why, waits && `${left > 0 ? "due in" : "overdue"} ${span(left)}`].filter(Boolean).join(" · ");
     layout.why.classList.toggle("sld-late", waits && left <= 0);
     const held = (shown?.expires ?? 0) - now;
-    layout.lease.hidden = !["reviewing", "read"].includes(this.stage);
-    layout.lease.textContent = this.stage === "read" ? "✓ reviewed by you" : `Assigned to you (${clock(held)}, renews while active)`;
-    layout.lease.classList.toggle("sld-low", this.stage === "reviewing" && held <= LOW_MS);
+    layout.lease.hidden = !["reviewing", "read"].includes(stage);
+    layout.lease.textContent = stage === "read" ? "✓ reviewed by you" : `Assigned to you (${clock(held)}, renews while active)`;
+    layout.lease.classList.toggle("sld-low", stage === "reviewing" && held <= LOW_MS);
     this.drawFoot(now);
   }
 
+  // What was saved last, and for how long it can be undone.
   drawFoot(now) {
-    const last = this.data.last;
-    const open = last && last.until > now;
-    const key = open ? `${last.review}${Math.ceil((last.until - now) / 1000)}` : (last?.review ?? "");
-    if (key === this.drawnFoot) return;
-    this.drawnFoot = key;
-    const saved = last ? [make("span", {}, `Saved ${when(last.at)}: ${last.name}, ${last.words}. `)] : [];
-    const undo = open ? [this.layout.button("Undo", "U", () => this.undo(), "sld-link"), ` ${Math.ceil((last.until - now) / 1000)} s`] : [];
-    this.layout.foot.replaceChildren(...saved, ...undo);
+    const { layout, data: { last } } = this;
+    const seconds = Math.max(0, Math.ceil(((last?.until ?? 0) - now) / 1000));
+    refill(layout.foot, [last?.review, seconds], () => [
+      last && make("span", {}, `Saved ${when(last.at)}: ${last.name}, ${last.words}. `),
+      seconds > 0 && [layout.button("Undo", "U", "sld-link"), ` ${seconds} s`],
+    ]);
   }
 
   place() {
-    const top = this.layout.root.getBoundingClientRect().top + (document.querySelector('[data-testid="stMain"]')?.scrollTop ?? 0);
+    const { root, bar } = this.layout;
+    const top = root.getBoundingClientRect().top + (document.querySelector('[data-testid="stMain"]')?.scrollTop ?? 0);
     this.isLow = top > LOW_FROM * window.innerHeight; // below follow-ups, say: it then has the window's height to itself
-    this.layout.root.style.setProperty("--sld-top", this.isLow ? "4rem" : `${Math.max(0, Math.round(top))}px`);
-    const bar = this.layout.bar.getBoundingClientRect().height;
-    const needed = this.form.needed.getBoundingClientRect().height;
-    this.layout.root.style.setProperty("--sld-buttons", `${Math.floor(bar)}px`);
-    const whole = `${Math.round(bar + needed)}px`;
-    this.layout.root.style.setProperty("--sld-bar", whole);
-    document.documentElement.style.setProperty("--sld-bar", whole); // for the end of the page, which the bar covers
+    const buttons = bar.getBoundingClientRect().height;
+    const whole = `${Math.round(buttons + this.form.needed.getBoundingClientRect().height)}px`;
+    root.style.setProperty("--sld-top", this.isLow ? "4rem" : `${Math.max(0, Math.round(top))}px`);
+    root.style.setProperty("--sld-buttons", `${Math.floor(buttons)}px`);
+    document.documentElement.style.setProperty("--sld-bar", whole); // for the end of the page too, which the bar covers
   }
 }
 

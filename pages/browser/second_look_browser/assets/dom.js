@@ -1,15 +1,35 @@
 // Elements without markup: whatever a text holds, it is set as text. And where a component stands on its page.
 
+// A child that is nothing (false, null, "") is left out.
+export function fill(place, ...children) {
+  place.replaceChildren(...children.flat(Infinity).filter(Boolean));
+  return place;
+}
+
+// Fills a place anew only where what it is drawn from has changed: a press that is under way would be lost otherwise, and
+// so would the focus. Returns whether it was filled.
+const drawnFrom = new WeakMap();
+
+export function refill(place, from, draw) {
+  const key = JSON.stringify(from);
+  if (drawnFrom.get(place) === key) return false;
+  drawnFrom.set(place, key);
+  fill(place, draw());
+  return true;
+}
+
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "checked" || name === "value" || name === "disabled" || name === "open") element[name] = value;
-    else element.setAttribute(name, value === true ? "" : String(value));
+    if (name in element) element[name] = value;
+    else element.setAttribute(name, value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
-  return element;
+  return fill(element, ...children);
+}
+
+// Makes elements that ``owner`` has by the name of their class.
+export function placer(owner, prefix = "") {
+  return (tag, name, more = {}, ...children) => (owner[name] = make(tag, { class: `${prefix}${name}`, ...more }, ...children));
 }
 
 // A component's default export: one `Kind` for each place that it is drawn in, told of every run of the page behind it.
@@ -28,9 +48,7 @@ export function component(Kind) {
   };
 }
 
-export function keyed(words, key) {
-  return key ? [words, make("kbd", { "aria-hidden": "true" }, key)] : [words];
-}
+export const keyed = (words, key) => [words, key && make("kbd", { "aria-hidden": "true" }, key)];
 
 export function newId() {
   // Time first, as the server's own ids: 12 hexadecimal digits of milliseconds, then chance.
@@ -39,22 +57,19 @@ export function newId() {
 }
 
 const MAY_STAND = new Set([
-  "STYLE", "SECTION", "DIV", "P", "SPAN", "B", "I", "U", "H3", "H4", "DETAILS", "SUMMARY", "FIGURE", "FIGCAPTION", "UL", "OL", "LI",
+  "SECTION", "DIV", "P", "SPAN", "B", "I", "U", "H3", "H4", "DETAILS", "SUMMARY", "FIGURE", "FIGCAPTION", "UL", "OL", "LI",
   "TABLE", "TBODY", "THEAD", "TR", "TD", "TH", "DL", "DT", "DD", "EM", "STRONG", "SMALL", "DEL", "INS", "S", "A",
 ]);
 
 // HTML that our own server made of escaped parts; a second fence all the same: known elements and harmless attributes.
 export function trusted(html) {
-  const body = new DOMParser().parseFromString(html, "text/html");
-  const found = document.createDocumentFragment();
-  for (const style of body.head.querySelectorAll("style")) found.append(style);
-  for (const element of body.body.querySelectorAll("*")) {
+  const { body } = new DOMParser().parseFromString(html, "text/html");
+  for (const element of body.querySelectorAll("*")) {
     if (!MAY_STAND.has(element.tagName)) element.remove();
     for (const { name, value } of [...element.attributes]) {
       const page = (name === "href" && /^[a-z_]+$/.test(value)) || (name === "target" && value === "_self"); // one of ours
       if (!page && !/^(class|style|role|tabindex|title|open|aria-[a-z]+)$/.test(name)) element.removeAttribute(name);
     }
   }
-  found.append(...body.body.childNodes);
-  return found;
+  return [...body.childNodes];
 }

@@ -3,36 +3,31 @@
 const PREFIX = "second-look-draft";
 const LONGEST_MS = 3 * 24 * 3600 * 1000;
 
-const name = (me, caseId) => `${PREFIX}/${me}/${caseId}`;
-
-export function keepHere(me, caseId, draft) {
+// A browser may be full, or keep nothing: the server still gets it.
+export function tried(act) {
   try {
-    localStorage.setItem(name(me, caseId), JSON.stringify(draft));
-  } catch {
-    // full or forbidden: the server still gets it
-  }
-}
-
-export function keptHere(me, caseId) {
-  try {
-    return JSON.parse(localStorage.getItem(name(me, caseId)) ?? "null");
+    return act();
   } catch {
     return null;
   }
 }
 
-export function forget(me, caseId, rev) {
-  const kept = keptHere(me, caseId);
-  if (kept && (rev === undefined || kept.rev <= rev)) localStorage.removeItem(name(me, caseId));
+const name = (me, caseId) => `${PREFIX}/${me}/${caseId}`;
+const kept = (key) => tried(() => JSON.parse(localStorage.getItem(key)));
+
+function drop(key, rev) {
+  if ((kept(key)?.rev ?? 0) <= rev) tried(() => localStorage.removeItem(key));
 }
 
+export function keepHere(me, caseId, draft) {
+  tried(() => localStorage.setItem(name(me, caseId), JSON.stringify(draft)));
+}
+
+export const keptHere = (me, caseId) => kept(name(me, caseId));
+
+export const forget = (me, caseId, rev = Infinity) => drop(name(me, caseId), rev);
+
 export function forgetOld() {
-  try {
-    for (const key of Object.keys(localStorage).filter((each) => each.startsWith(`${PREFIX}/`))) {
-      const rev = JSON.parse(localStorage.getItem(key) ?? "{}").rev ?? 0;
-      if (Date.now() - rev > LONGEST_MS) localStorage.removeItem(key);
-    }
-  } catch {
-    // nothing kept, nothing to forget
-  }
+  const ours = tried(() => Object.keys(localStorage).filter((key) => key.startsWith(`${PREFIX}/`))) ?? [];
+  for (const key of ours) drop(key, Date.now() - LONGEST_MS);
 }

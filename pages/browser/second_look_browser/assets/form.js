@@ -8,69 +8,35 @@ export class Form {
     this.choices = {};
     this.inputs = [];
     this.needing = []; // labels that need a disposition
-    this.needed = this.makeNeeded();
-    this.root = make("div", { class: "sld-form" }, this.needed, this.folded());
-  }
-
-  makeNeeded() {
-    const { labels, certainties, dispositions } = this.offer;
-    const needed = [
-      this.one("label", "Label", labels, "sld-labels"),
-      this.one("certainty", "Confidence", certainties, "sld-sure"),
-      this.one("disposition", "Disposition", dispositions, "sld-next"),
+    this.asked = [
+      { name: "label", title: "Label", values: offer.labels, look: "sld-labels", lacking: "a label" },
+      { name: "certainty", title: "Confidence", values: offer.certainties, look: "sld-sure", lacking: "a confidence level" },
+      { name: "disposition", title: "Disposition", values: offer.dispositions, look: "sld-next", lacking: "a disposition" },
     ];
-    this.required = needed.map((group) => {
-      const mark = make("span", { class: "sld-required" }, " required");
-      group.querySelector("legend").append(mark);
-      return mark;
-    });
-    return make("div", { class: "sld-needed" }, ...needed);
+    for (const field of this.asked) field.required = make("span", { class: "sld-required" }, " required");
+    this.needed = make("div", { class: "sld-needed" }, this.asked.map((field) => this.field(field)));
+    const note = { class: "sld-note", rows: 3, maxlength: offer.longest_note, oninput: () => this.set("note", this.note.value) };
+    this.note = make("textarea", note);
+    this.what = this.fold("Clinical coding (optional)", "C", offer.coding);
+    this.why = this.fold("Reasons and note", "D", offer.rest, make("label", { class: "sld-block" }, "Note", this.note));
+    this.root = make("div", { class: "sld-form" }, this.needed, make("div", { class: "sld-optional" }, this.what, this.why));
   }
 
-  folded() {
-    const { coding, rest, longest_note: longest } = this.offer;
-    const fields = (group) =>
-      group.map((field) => (field.many ? this.many(field) : this.one(field.name, field.title, field.values, "sld-chips")));
-    this.note = make("textarea", {
-      class: "sld-note",
-      rows: "3",
-      maxlength: longest,
-      oninput: () => this.set("note", this.note.value),
-    });
-    const fold = (words, key, ...children) =>
-      make("details", { class: "sld-fold" }, make("summary", {}, ...keyed(words, key)), ...children);
-    this.what = fold("Clinical coding (optional)", "C", ...fields(coding));
-    this.why = fold(
-      "Reasons and note",
-      "D",
-      ...fields(rest),
-      make("label", { class: "sld-block" }, "Note", this.note),
-    );
-    return make("div", { class: "sld-optional" }, this.what, this.why);
+  fold(words, key, fields, ...more) {
+    return make("details", { class: "sld-fold" }, make("summary", {}, keyed(words, key)), fields.map((each) => this.field(each)), ...more);
   }
 
-  one(name, title, values, look) {
+  // One choice of several, or ``many``.
+  field({ name, title, values, many = false, look = "sld-chips", required = "" }) {
     const chips = values.map(([value, words, key]) => {
-      const input = make("input", { type: "radio", name: `sld-${name}`, onchange: () => this.set(name, value) });
-      this.inputs.push({ input, name, holds: (choices) => (choices[name] ?? null) === value });
-      return make("label", { class: `sld-chip sld-v-${value}` }, input, make("span", {}, ...keyed(words, key)));
+      const had = () => this.choices[name] ?? (many ? [] : null);
+      const without = () => had().filter((each) => each !== value);
+      const onchange = () => this.set(name, !many ? value : input.checked ? [...had(), value] : without());
+      const input = make("input", { type: many ? "checkbox" : "radio", name: `sld-${name}`, onchange });
+      this.inputs.push({ input, holds: () => (many ? had().includes(value) : had() === value) });
+      return make("label", { class: `sld-chip sld-v-${value}` }, input, make("span", {}, keyed(words, key)));
     });
-    return make("fieldset", { class: look }, make("legend", {}, title), ...chips);
-  }
-
-  many({ name, title, values }) {
-    const chips = values.map(([value, words]) => {
-      const input = make("input", {
-        type: "checkbox",
-        onchange: () => {
-          const had = this.choices[name] ?? [];
-          this.set(name, input.checked ? [...had, value] : had.filter((each) => each !== value));
-        },
-      });
-      this.inputs.push({ input, name, holds: (choices) => (choices[name] ?? []).includes(value) });
-      return make("label", { class: "sld-chip" }, input, make("span", {}, words));
-    });
-    return make("fieldset", { class: "sld-chips" }, make("legend", {}, title), ...chips);
+    return make("fieldset", { class: look }, make("legend", {}, title, required), chips);
   }
 
   set(name, value) {
@@ -85,23 +51,15 @@ export class Form {
     this.choices = { ...choices };
     this.note.value = choices.note ?? "";
     this.draw();
-    const { coding, rest } = this.offer;
-    const holds = (fields) => fields.some(({ name }) => ![undefined, null, "", "not_stated"].includes(choices[name]) && choices[name].length !== 0);
-    this.what.open = holds(coding);
-    this.why.open = Boolean(choices.note) || holds(rest);
+    const holds = ({ name }) => [choices[name] ?? []].flat().some((one) => one !== "" && one !== "not_stated");
+    this.what.open = this.offer.coding.some(holds);
+    this.why.open = Boolean(choices.note) || this.offer.rest.some(holds);
   }
 
   draw() {
-    for (const { input, holds } of this.inputs) input.checked = holds(this.choices);
-    this.missing().forEach((what, place) => (this.required[place].hidden = !what));
-  }
-
-  needsDisposition() {
-    return this.needing.includes(this.choices.label);
-  }
-
-  get disposition() {
-    return this.offer.dispositions.find(([value]) => value === this.choices.disposition);
+    for (const { input, holds } of this.inputs) input.checked = holds();
+    const missing = this.missing();
+    for (const field of this.asked) field.required.hidden = !missing.includes(field);
   }
 
   freeze(frozen) {
@@ -111,33 +69,32 @@ export class Form {
 
   // What a key selects, where it selects anything.
   key(key) {
-    const { labels, certainties, dispositions } = this.offer;
-    const next = dispositions.find(([, , its]) => its === key.toUpperCase());
-    if (next) return this.set("disposition", next[0]);
-    const label = labels.find(([, , its]) => its === key);
-    if (label) return this.set("label", label[0]);
-    const sure = certainties.find(([, , its]) => its === key);
-    if (sure) this.set("certainty", sure[0]);
+    for (const { name, values } of this.asked) {
+      const found = values.find(([, , its]) => its === key.toUpperCase());
+      if (found) this.set(name, found[0]);
+    }
   }
 
-  // What is still to be chosen, of label, confidence and disposition; empty where nothing is.
+  // What is offered under the name of what is chosen: its value, words, key and what else belongs to it.
+  chosen(name) {
+    const { values } = this.asked.find((field) => field.name === name);
+    return values.find(([value]) => value === this.choices[name]) ?? [];
+  }
+
   missing() {
-    return [
-      this.choices.label ? "" : "a label",
-      this.choices.certainty ? "" : "a confidence level",
-      this.needsDisposition() && !this.disposition ? "a disposition" : "",
-    ];
+    const optional = this.needing.includes(this.choices.label) ? "" : "disposition";
+    return this.asked.filter(({ name }) => name !== optional && !this.chosen(name).length);
   }
 
   missingWords() {
-    const lacking = this.missing().filter(Boolean);
+    const lacking = this.missing().map((field) => field.lacking);
     return lacking.length ? `Select ${lacking.join(" and ")}.` : "";
   }
 
   words() {
-    const { label, certainty } = this.choices;
-    const named = this.offer.labels.find(([value]) => value === label)?.[1] ?? "";
-    const sure = this.offer.certainties.find(([value]) => value === certainty)?.[3] ?? "";
-    return [named, this.disposition?.[1] ?? sure].filter(Boolean).join(", ").toLowerCase();
+    const [, label] = this.chosen("label");
+    const [, disposition] = this.chosen("disposition");
+    const [, , , sure] = this.chosen("certainty");
+    return [label, disposition ?? sure].filter(Boolean).join(", ").toLowerCase();
   }
 }

@@ -1,41 +1,33 @@
 // The text of a case, verbatim: set as text, never as markup. Words in it can be marked, by dragging over them or by
 // keyboard, and it says whether its end was on the screen.
-import { make } from "./dom.js";
+import { fill, make } from "./dom.js";
 
 const LEAST = 2;
+const MINE = "Highlighted by you; click to remove it";
 const points = (text) => [...text].length;
 
 export class TextPane {
+  // ``fits``: whether one more mark can be kept; whoever says no says why.
   constructor(part, label, { changed, ended, fits }) {
-    this.part = part;
-    this.marks = [];
-    this.others = [];
-    this.text = "";
-    this.turns = [];
-    this.picking = null;
-    this.frozen = false;
-    this.changed = changed;
-    this.fits = fits; // whether so many marks in this part can be kept: whoever says no says why
-    this.ended = ended;
+    Object.assign(this, { part, changed, ended, fits, marks: [], others: [], text: "", turns: [], picking: null, frozen: false });
     this.box = make("div", {
       class: `sld-text sld-${part}`,
       dir: "auto",
-      tabindex: "0",
+      tabindex: 0,
       role: "region",
       "aria-label": label,
-      onmouseup: () => this.markSelection(),
+      onmouseup: () => (this.dragged = this.markSelection()),
       onscroll: () => this.look(),
       onkeydown: (event) => this.picked(event),
       onclick: (event) => this.unmark(event),
     });
     this.more = make("p", { class: "sld-more", "aria-hidden": "true" }, "↓ the text goes on");
-    const heading = part === "reply" ? [make("h3", {}, "Reply")] : [];
-    this.root = make("div", { class: `sld-part sld-part-${part}` }, ...heading, this.box, this.more);
+    this.root = make("div", { class: `sld-part sld-part-${part}` }, part === "reply" && make("h3", {}, "Reply"), this.box, this.more);
     this.seen = new ResizeObserver(() => this.look());
     this.seen.observe(this.box);
   }
 
-  show(text, marks = [], others = [], turns = []) {
+  show(text, marks, others, turns) {
     const other = text !== this.text;
     this.text = text;
     this.turns = turns;
@@ -56,43 +48,39 @@ export class TextPane {
   // Pieces between all ends of marks, each one a text node or a mark.
   draw() {
     const letters = [...this.text];
-    const shown = [
-      ...this.others.map((mark) => ({ kind: "other", ...mark })),
-      ...this.marks.map((mark) => ({ ...mark, kind: "mine" })),
-      ...(this.picking ? [{ ...this.pickedRange(), kind: "pick" }] : []),
-    ];
+    const mine = this.marks.map((mark) => ({ ...mark, kind: "mine", title: MINE }));
+    const shown = [...this.others, ...mine, ...(this.picking ? [{ ...this.pickedRange(), kind: "pick" }] : [])];
     const ofTurns = this.turns.flatMap((turn) => [turn.named, turn.start, turn.end]);
     const ends = [...new Set([0, letters.length, ...ofTurns, ...shown.flatMap((mark) => [mark.start, mark.end])])];
     ends.sort((a, b) => a - b);
-    const pieces = [];
-    const places = [];
-    for (let at = 0; at + 1 < ends.length; at++) {
-      const words = letters.slice(ends[at], ends[at + 1]).join("");
-      places.push(ends[at]);
-      const over = shown.filter((mark) => mark.start <= ends[at] && mark.end >= ends[at + 1]);
-      if (!over.length) pieces.push(words);
-      else {
-        const who = [...new Set(over.map((mark) => mark.who).filter(Boolean))].join(", ");
-        const rule = over.find((mark) => mark.kind === "rule");
-        const theirs = rule ? rule.words : `Highlighted by ${who}`;
-        const title = over.some((mark) => mark.kind === "mine") ? "Highlighted by you; click to remove it" : theirs;
-        pieces.push(make("mark", { class: [...new Set(over.map((mark) => `sld-${mark.kind}`))].join(" "), title }, words));
-      }
-    }
-    this.box.replaceChildren(...(this.turns.length ? this.thread(pieces, places) : pieces));
+    const pieces = ends.slice(1).map((end, at) => {
+      const start = ends[at];
+      const words = letters.slice(start, end).join("");
+      const over = shown.filter((mark) => mark.start <= start && mark.end >= end);
+      if (!over.length) return { start, shown: words };
+      const kinds = new Set(over.map((mark) => `sld-${mark.kind}`));
+      const titles = new Set(over.map((mark) => mark.title).filter(Boolean));
+      return { start, shown: make("mark", { class: [...kinds].join(" "), title: [...titles].join("; ") }, words) };
+    });
+    fill(this.box, this.turns.length ? this.thread(pieces) : pieces.map((piece) => piece.shown));
+    this.box.querySelector(".sld-pick")?.scrollIntoView({ block: "nearest" });
   }
 
   // A conversation: a block a turn. What is said of a turn is drawn by the style, so that positions count words alone.
-  thread(pieces, places) {
+  thread(pieces) {
     return this.turns.map((turn, number) => {
       const next = this.turns[number + 1]?.named ?? Infinity;
-      const within = (from, to) => pieces.filter((_, at) => places[at] >= from && places[at] < to);
+      const within = (name, from, to) => {
+        const ours = pieces.filter(({ start }) => start >= from && start < to);
+        return make(name === "speaker" ? "b" : "span", { class: `sld-${name}` }, ours.map((piece) => piece.shown));
+      };
+      const look = `sld-turn sld-of-${turn.role}${turn.judged ? " sld-judged" : ""}`;
       return make(
         "div",
-        { class: `sld-turn sld-of-${turn.role}${turn.judged ? " sld-judged" : ""}`, role: "group", tabindex: "-1", dir: "auto", "aria-label": turn.head, "data-head": turn.head },
-        make("b", { class: "sld-speaker" }, ...within(turn.named, turn.start)),
-        make("span", { class: "sld-words" }, ...within(turn.start, turn.end)),
-        make("span", { class: "sld-gap" }, ...within(turn.end, next)),
+        { class: look, role: "group", tabindex: -1, dir: "auto", "aria-label": turn.head, "data-head": turn.head },
+        within("speaker", turn.named, turn.start),
+        within("words", turn.start, turn.end),
+        within("gap", turn.end, next),
       );
     });
   }
@@ -100,11 +88,10 @@ export class TextPane {
   // By keyboard from turn to turn; the first press goes to the first, or to the last.
   turn(step) {
     const blocks = [...this.box.querySelectorAll(".sld-turn")];
-    if (!blocks.length) return;
     const at = blocks.findIndex((block) => block.contains(document.activeElement));
-    const to = at < 0 ? (step > 0 ? 0 : blocks.length - 1) : Math.max(0, Math.min(blocks.length - 1, at + step));
-    blocks[to].focus({ preventScroll: true });
-    blocks[to].scrollIntoView({ block: "nearest" });
+    const to = blocks.at(at < 0 && step < 0 ? -1 : Math.max(0, Math.min(blocks.length - 1, at + step)));
+    to?.focus({ preventScroll: true });
+    to?.scrollIntoView({ block: "nearest" });
   }
 
   offset(node, at) {
@@ -114,11 +101,12 @@ export class TextPane {
     return points(range.toString());
   }
 
+  // Whether words of this text were selected, which are marked then.
   markSelection() {
     const selection = window.getSelection();
-    if (this.frozen || !selection || selection.isCollapsed || !selection.rangeCount) return false;
+    if (this.frozen || selection.isCollapsed) return false;
     const range = selection.getRangeAt(0);
-    if (!this.box.contains(range.startContainer) || !this.box.contains(range.endContainer)) return false;
+    if (!this.box.contains(range.commonAncestorContainer)) return false;
     const start = this.offset(range.startContainer, range.startOffset);
     const end = this.offset(range.endContainer, range.endOffset);
     if (end - start < LEAST) return false;
@@ -127,31 +115,23 @@ export class TextPane {
     return true;
   }
 
-  add({ start, end }) {
-    const apart = this.marks.filter((mark) => mark.end < start || mark.start > end);
-    const joined = this.marks.filter((mark) => !apart.includes(mark));
-    if (!this.fits(this.part, apart.length + 1)) return this.draw();
-    this.marks = [
-      ...apart,
-      {
-        part: this.part,
-        start: Math.min(start, ...joined.map((mark) => mark.start)),
-        end: Math.max(end, ...joined.map((mark) => mark.end)),
-      },
-    ].sort((a, b) => a.start - b.start);
-    this.justMarked = true;
-    this.draw();
-    this.changed();
+  add(range) {
+    const joined = this.marks.filter((mark) => mark.end >= range.start && mark.start <= range.end);
+    if (!joined.length && !this.fits()) return this.draw();
+    const start = Math.min(range.start, ...joined.map((mark) => mark.start));
+    const end = Math.max(range.end, ...joined.map((mark) => mark.end));
+    const apart = this.marks.filter((mark) => !joined.includes(mark));
+    this.change([...apart, { part: this.part, start, end }].sort((a, b) => a.start - b.start));
   }
 
   unmark(event) {
-    if (this.justMarked) {
-      this.justMarked = false; // the click that ends a drag
-      return;
-    }
-    if (this.frozen || !event.target.classList?.contains("sld-mine")) return;
+    if (this.dragged || this.frozen || !event.target.classList.contains("sld-mine")) return; // the click that ends a drag
     const at = this.offset(event.target.firstChild, 0);
-    this.marks = this.marks.filter((mark) => !(mark.start <= at && at < mark.end));
+    this.change(this.marks.filter((mark) => at < mark.start || at >= mark.end));
+  }
+
+  change(marks) {
+    this.marks = marks;
     this.draw();
     this.changed();
   }
@@ -159,39 +139,33 @@ export class TextPane {
   sentences() {
     const letters = [...this.text];
     const parts = this.turns.length ? this.turns : [{ start: 0, end: letters.length }];
-    const found = [];
-    for (const part of parts) {
+    const segmenter = new Intl.Segmenter(undefined, { granularity: "sentence" });
+    const found = parts.flatMap((part) => {
       let at = part.start;
-      const words = letters.slice(part.start, part.end).join("");
-      for (const { segment } of new Intl.Segmenter(undefined, { granularity: "sentence" }).segment(words)) {
-        const length = points(segment.trimEnd());
-        if (length) found.push({ start: at, end: at + length });
+      return [...segmenter.segment(letters.slice(part.start, part.end).join(""))].map(({ segment }) => {
+        const start = at;
         at += points(segment);
-      }
-    }
-    return found;
+        return { start, end: start + points(segment.trimEnd()) };
+      });
+    });
+    return found.filter(({ start, end }) => start < end);
   }
 
   // By keyboard: M picks a sentence, arrows move, Shift and arrows take more of them, M or Enter marks, Escape leaves.
   pick() {
-    if (this.frozen || this.markSelection() || !this.text) return;
+    if (this.frozen || this.markSelection()) return;
     const sentences = this.sentences();
-    const judged = this.turns.find((turn) => turn.judged);
-    const first = Math.max(0, judged ? sentences.findIndex((one) => one.start >= judged.start) : 0);
     if (!sentences.length) return;
+    const judged = this.turns.find((turn) => turn.judged)?.start ?? 0;
+    const first = Math.max(0, sentences.findIndex((one) => one.start >= judged));
     this.picking = { sentences, from: first, to: first };
     this.box.focus();
-    this.drawPicked();
+    this.draw();
   }
 
   pickedRange() {
     const { sentences, from, to } = this.picking;
     return { start: sentences[Math.min(from, to)].start, end: sentences[Math.max(from, to)].end };
-  }
-
-  drawPicked() {
-    this.draw();
-    this.box.querySelector(".sld-pick")?.scrollIntoView({ block: "nearest" });
   }
 
   picked(event) {
@@ -201,12 +175,11 @@ export class TextPane {
     if (step) {
       const next = Math.max(0, Math.min(sentences.length - 1, to + step));
       this.picking = { sentences, from: event.shiftKey ? from : next, to: next };
-      this.drawPicked();
+      this.draw();
     } else if (event.key === "Enter" || event.key.toLowerCase() === "m") {
       const range = this.pickedRange();
       this.picking = null;
       this.add(range);
-      this.justMarked = false;
     } else if (event.key === "Escape") {
       this.picking = null;
       this.draw();
