@@ -16,9 +16,10 @@ from screening.text.display import visible
 from screening.text.injection import injection_signs
 from screening.words import count_of
 from storage.batches import batches
+from storage.database import Stale
 from storage.research.listed import Cell
 from storage.review import adjudication, follow_ups, reviews
-from storage.review.adjudication import Adjudication, Method, ReasonNeeded, StaleVersion
+from storage.review.adjudication import Adjudication, Method, ReasonNeeded
 from storage.review.claims import NotAvailable
 from storage.review.evidence import CaseFile, CaseText, Evidence, reveal_case_file, reveal_evidence, reveal_text
 from storage.review.follow_ups import For, How
@@ -153,7 +154,7 @@ def decide(case_id: str, given: Sequence[Review], made: Sequence[Adjudication], 
                     adjudication.adjudicate(db, by, case_id, label, reason, Method.DISCUSSION)
                 else:
                     adjudication.adjudicate(db, by, case_id, label, reason)
-            except (ReasonNeeded, StaleVersion, NotAvailable) as refused:
+            except (ReasonNeeded, Stale, NotAvailable) as refused:
                 alert.error(sentence(refused), icon=":material/edit_note:")
                 return
             widgets.forget_typed(why)

@@ -16,6 +16,7 @@ from screening.pipeline.files import PromptError, load_prompts, shipped_pipeline
 from screening.review.policy import Action, is_allowed, require
 from screening.words import count_of
 from storage.batches import configurations
+from storage.database import Stale
 from storage.research.comparisons import Comparison, list_comparisons
 
 db, person, settings = context.database(), context.actor(), context.settings()
@@ -100,7 +101,7 @@ def save(pipeline: PipelineConfig) -> None:
         by = person.at(context.now())
         try:
             made = configurations.keep_version(db, by, pipeline, note, seen.get(pipeline.name, 0))
-        except configurations.StalePipeline as stale:
+        except Stale as stale:
             words = f"{literal(sentence(stale))} Open that one, or give this draft another name."
             st.error(words, icon=":material/edit:")
             return

@@ -314,6 +314,10 @@ def _once(dialect: str, table: Table) -> "Any":
     return insert_for(dialect, table).on_conflict_do_nothing().returning(*table.primary_key.columns)
 
 
+class Stale(Exception):
+    """Somebody else changed in between what one works on: look at theirs first."""
+
+
 class Fault(StrEnum):
     """A fault of the database that passes, or once somebody has seen to its disk: "the database is ..."."""
 

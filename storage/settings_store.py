@@ -25,7 +25,7 @@ from screening.review.review_form import Disposition, ReviewLabel
 from screening.review.triage import Priority
 from screening.settings import Settings
 from storage.audit_log import append, serialise
-from storage.database import Database, Source, reading, record
+from storage.database import Database, Source, Stale, reading, record
 from storage.schema import settings_versions
 
 LONGEST_WORDING = 300
@@ -237,10 +237,6 @@ class SettingsVersion:
     at: datetime | None = None
 
 
-class StaleSettings(Exception):
-    """Somebody else changed the settings in between: look at theirs first."""
-
-
 _LATEST = select(settings_versions).order_by(settings_versions.c.version.desc()).limit(1)
 LATEST_BODY = select(settings_versions.c.body).order_by(settings_versions.c.version.desc()).limit(1).scalar_subquery()
 """What `settings_of` reads, as a column of whatever a transaction asks anyway."""
@@ -292,7 +288,7 @@ def _plan_of(settings: SiteSettings) -> AuditPlan:
 
 
 def change(db: Database, by: Acting, settings: SiteSettings, based_on: int) -> SettingsVersion:
-    """A new version, made from version ``based_on``; StaleSettings when that is not the one in force. The same change
+    """A new version, made from version ``based_on``; Stale when that is not the one in force. The same change
     by the same person again is the version that the first made. The stop button stays as it is.
     """
     require(by.actor, Action.CHANGE_SETTINGS)
@@ -303,7 +299,7 @@ def change(db: Database, by: Acting, settings: SiteSettings, based_on: int) -> S
         if (before.version, before.by, before.settings) == (based_on + 1, by.id, after):
             return before
         if before.version != based_on:
-            raise StaleSettings("the settings were changed in the meantime")
+            raise Stale("the settings were changed in the meantime")
         return _add(conn, by, before, after, "settings_changed")
 
 

@@ -131,7 +131,7 @@ def missed_by_month(reviews: Sequence[Review], floor: float) -> tuple[tuple[int,
         if each.case.outcome is Outcome.SAFE and audit.in_sample(each.case, floor) and each.case.state == "read":
             read[each.settled_at.toordinal()] += 1
             missed[each.settled_at.toordinal()] += each.case.unsafe
-    return by_month([(day, number, missed[day]) for day, number in sorted(read.items())])
+    return by_month({day: (number, missed[day]) for day, number in read.items()})
 
 
 def _first_bounds(

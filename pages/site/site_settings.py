@@ -13,12 +13,11 @@ from pages.ui import context
 from pages.ui.words import DISPOSITION_WORDS, local_time
 from screening.review.actors import Actor
 from screening.review.policy import Action, is_allowed
-from storage.database import Database
+from storage.database import Database, Stale
 from storage.settings_store import (
     SecondReviewRule,
     SettingsVersion,
     SiteSettings,
-    StaleSettings,
     change,
     current,
     history,
@@ -75,7 +74,7 @@ def _save(db: Database, person: Actor, form: str, now: SettingsVersion, filled: 
     try:
         settings = SiteSettings.model_validate(now.settings.model_dump() | filled)
         made = now if settings == now.settings else change(db, person.at(context.now()), settings, now.version)
-    except StaleSettings:
+    except Stale:
         st.error("Not saved: somebody else saved at the same moment. Reload the page.")
     except ValidationError as wrong:
         first = wrong.errors()[0]

@@ -20,7 +20,7 @@ from screening.pipeline.files import PipelineRefused
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from storage.audit_log import append, serialise
-from storage.database import Database, Source, insert_into, reading, record
+from storage.database import Database, Source, Stale, insert_into, reading, record
 from storage.schema import cases, configurations, node_runs, pipeline_activations, pipeline_versions, preflights
 
 _ASKED = {"name", "prompt", "instructions", "role", "model", "temperature", "server", "protocol", "routes"}
@@ -203,10 +203,6 @@ class PipelineVersion:
         return f"{self.pipeline.name} v{self.number}"
 
 
-class StalePipeline(Exception):
-    """Somebody else saved a version in between: look at theirs first."""
-
-
 class UnknownPipeline(KeyError):
     """There is no such pipeline, or no such version of it."""
 
@@ -221,7 +217,7 @@ class ReasonMissing(ValueError):
 
 def keep_version(db: Database, by: Acting, pipeline: PipelineConfig, note: str, based_on: int) -> PipelineVersion:
     """The next version of its name; the newest itself when nothing differs from it. ``based_on`` is the newest number
-    that the writer saw, 0 for none. Raises StalePipeline, and UndecidableError for one that could never decide.
+    that the writer saw, 0 for none. Raises Stale, and UndecidableError for one that could never decide.
     """
     require(by.actor, Action.DRAFT_PIPELINE)
     require_decidable(pipeline)
@@ -232,7 +228,7 @@ def keep_version(db: Database, by: Acting, pipeline: PipelineConfig, note: str, 
             return same
         number = 1 if newest is None else int(newest.number) + 1
         if based_on != number - 1:
-            raise StalePipeline(f"version {number - 1} of {pipeline.name} was saved in the meantime")
+            raise Stale(f"version {number - 1} of {pipeline.name} was saved in the meantime")
         made = PipelineVersion(pipeline=pipeline, number=number, note=note.strip(), by=by.id, at=by.now)
         row = {"name": pipeline.name, "version": pipeline.version, "body": pipeline.model_dump(mode="json")}
         fields = ("number", "note", "by", "at")

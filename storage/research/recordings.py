@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, Text, and_, case, cast, func, select
+from sqlalchemy import Column, ColumnElement, Connection, Text, and_, case, cast, func, select
 
 from screening.evaluation.corrected import INCONCLUSIVE, UNREAD
 from screening.evaluation.experiments import OUTCOMES, NodeRecord, Record, node_record
@@ -92,15 +92,21 @@ def places_of(rows: Integers, some: Integers) -> tuple[Integers, NDArray[np.bool
     return places, rows[places] == some if len(rows) else np.zeros(len(some), bool)
 
 
+def _rows_by(conn: Connection, batch_id: str, column: Column[Any], *which: ColumnElement[bool]) -> dict[Any, Integers]:
+    """The rows of the file by what a column says of them, off an index."""
+    table = column.table.c
+    query = select(column, _in_one(conn, table.row)).where(table.batch_id == batch_id, *which).group_by(column)
+    return {value: _integers(listed) for value, listed in conn.execute(query)}
+
+
 def _references(conn: Connection, batch_id: str) -> tuple[Integers, Codes]:
-    """Each case's row and the number of its reference, off an index."""
-    query = select(cases.c.reference, _in_one(conn, cases.c.row).label("rows")).where(cases.c.batch_id == batch_id)
-    found = [(row.reference, _integers(row.rows)) for row in conn.execute(query.group_by(cases.c.reference))]
-    nothing = np.zeros(0, np.int64)
-    rows = np.concatenate([nothing, *(some for _, some in found)])
-    codes = np.concatenate([nothing, *(np.full(len(some), _reference(label)) for label, some in found)])
-    order = np.argsort(rows)
-    return rows[order], codes[order].astype(np.int8)
+    """Each case's row and the number of its reference."""
+    found = _rows_by(conn, batch_id, cases.c.reference)
+    rows = np.sort(np.concatenate([np.zeros(0, np.int64), *found.values()]))
+    codes = np.full(len(rows), NONE, dtype=np.int8)
+    for label, some in found.items():
+        _put(codes, rows, some, _reference(label))
+    return rows, codes
 
 
 def _reference(label: str | None) -> int:
@@ -108,9 +114,7 @@ def _reference(label: str | None) -> int:
 
 
 def _groups(conn: Connection, batch_id: str, rows: Integers) -> tuple[Integers, tuple[str, ...]]:
-    group = cases.c.group_name
-    query = select(group, _in_one(conn, cases.c.row).label("rows")).where(cases.c.batch_id == batch_id)
-    found = {row[0]: _integers(row.rows) for row in conn.execute(query.where(group.is_not(None)).group_by(group))}
+    found = _rows_by(conn, batch_id, cases.c.group_name, cases.c.group_name.is_not(None))
     names, codes = tuple(sorted(found)), np.full(len(rows), NONE, dtype=np.int64)
     for number, name in enumerate(names):
         _put(codes, rows, found[name], number)
@@ -145,12 +149,10 @@ def outcomes_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Co
     matrix of the Errors page counts. Raises Forbidden.
     """
     require(actor, Action.VIEW_RESULTS)
-    done, outcomes = screenings.c, np.full(len(rows), NONE, dtype=np.int8)
+    outcomes = np.full(len(rows), NONE, dtype=np.int8)
     with db.read() as conn:
-        query = select(done.kind, _in_one(conn, done.row).label("rows")).where(done.batch_id == batch_id)
-        for row in conn.execute(query.group_by(done.kind)):
-            code = OUTCOMES.index(Outcome(kind_of(row.kind).outcome))
-            _put(outcomes, rows, _integers(row.rows), code)
+        for kind, some in _rows_by(conn, batch_id, screenings.c.kind).items():
+            _put(outcomes, rows, some, OUTCOMES.index(Outcome(kind_of(kind).outcome)))
     return outcomes
 
 

@@ -16,7 +16,6 @@ from sqlalchemy import (
     Row,
     Select,
     and_,
-    case,
     cast,
     func,
     literal,
@@ -316,29 +315,32 @@ def outcome_mix(db: Database, actor: Actor, version: str, reference: int = REFER
         of_config = [_DONE.configuration == version, _DONE.batch_id.in_(list(batches_of(conn, version)))]
         until = _complete_at(conn, of_config, reference)
         rows = conn.execute(_ends_by_day(of_config, until)).all()
-        days = conn.execute(_escalated_by_day(of_config)).all()
     at_first, since, looks = Counter[str](), Counter[str](), dict[int, Mapping[str, int]]()
+    days: dict[int, list[int]] = {}
     for row in rows:
-        (since if row.later else at_first)[row.first_end] += row.alike
-        if row.later:
+        of_day = days.setdefault(row.day, [0, 0])
+        of_day[0] += row.alike
+        of_day[1] += row.escalated
+        if row.first_end is not None:
+            (since if row.later else at_first)[row.first_end] += row.alike
+        if row.first_end is not None and row.later:
             looks[row.day] = dict(since)
-    months = by_month([(row.day, row.settled, row.escalated) for row in days])
-    return OutcomeMix(reference=dict(at_first), looks=tuple(looks.values()), until=until, escalated=months)
+    return OutcomeMix(reference=dict(at_first), looks=tuple(looks.values()), until=until, escalated=by_month(days))
 
 
-def by_month(days: Sequence[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
-    """Counts by day (its number, two counts) as full months of 30 days since the first day; the last, unfinished one
-    is left out.
+def by_month(days: Mapping[int, Sequence[int]]) -> tuple[tuple[int, int], ...]:
+    """Two counts by the number of the day as full months of 30 days since the first; the last, unfinished one is left
+    out.
 
-    >>> by_month([(100, 5, 1), (129, 5, 0), (131, 7, 7)]), by_month([(100, 5, 1), (131, 7, 7), (161, 1, 0)])
+    >>> by_month({100: (5, 1), 129: (5, 0), 131: (7, 7)}), by_month({100: (5, 1), 131: (7, 7), 161: (1, 0)})
     (((10, 1),), ((5, 1), (7, 7)))
     """
     if not days:
         return ()
-    first, months = days[0][0], (days[-1][0] - days[0][0]) // MONTH.days
+    first, months = min(days), (max(days) - min(days)) // MONTH.days
     sums = np.zeros((months + 1, 2), dtype=np.int64)
-    for day, one, other in days:
-        sums[(day - first) // MONTH.days] += (one, other)
+    for day, counts in days.items():
+        sums[(day - first) // MONTH.days] += counts
     return tuple((int(one), int(other)) for one, other in sums[:months])
 
 
@@ -381,20 +383,11 @@ def settled_cases(
         return tuple(conn.execute(query.order_by(_DONE.completed_at, _DONE.case_id).limit(most)).scalars())
 
 
-def _escalated_by_day(of_config: list[ColumnElement[bool]]) -> Select[*tuple[Any, ...]]:
-    day = (type_coerce(_DONE.completed_at, BigInteger) // _DAY).label("day")
-    escalated = func.sum(case((_DONE.outcome == Outcome.HUMAN_REVIEW.value, 1), else_=0))
-    counted = select(day, func.count().label("settled"), escalated.label("escalated")).where(*of_config)
-    return counted.group_by("day").order_by("day")
-
-
 def _ends_by_day(of_config: list[ColumnElement[bool]], until: datetime | None) -> Select[Any]:
+    """How many ended alike; those whose first node was never asked have no ``first_end``."""
     moment = type_coerce(_DONE.completed_at, BigInteger)
     later = literal(False) if until is None else _DONE.completed_at > until
-    columns = [later.label("later"), (moment // _DAY).label("day"), _DONE.first_end]
-    return (
-        select(func.count().label("alike"), *columns)
-        .where(*of_config, _DONE.first_end.is_not(None))
-        .group_by("later", "day", _DONE.first_end)
-        .order_by("later", "day")
-    )
+    escalated = func.count().filter(_DONE.outcome == Outcome.HUMAN_REVIEW.value).label("escalated")
+    columns: list[ColumnElement[Any]] = [func.count().label("alike"), escalated, _DONE.first_end]
+    counted = select(later.label("later"), (moment // _DAY).label("day"), *columns).where(*of_config)
+    return counted.group_by("later", "day", _DONE.first_end).order_by("later", "day")

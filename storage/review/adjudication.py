@@ -15,7 +15,7 @@ from screening.review.review_form import ReviewForm, ReviewLabel
 from screening.review.triage import Priority, floor, second_review_coin
 from storage.audit_log import append
 from storage.batches.entries import open_again
-from storage.database import Database, Source, reading, record
+from storage.database import Database, Source, Stale, reading, record
 from storage.review.claims import UNASSIGNED, NotAvailable, has_lease, is_open, lock_entry
 from storage.review.follow_ups import For, open_follow_up
 from storage.review.program_texts import tell_again
@@ -251,10 +251,6 @@ class ReasonNeeded(ValueError):
     """A change to what was recorded needs a reason."""
 
 
-class StaleVersion(Exception):
-    """Somebody else amended the case in between: look at theirs first."""
-
-
 def adjudicate(
     db: Database,
     by: Acting,
@@ -296,7 +292,7 @@ def is_party(actor: Actor, reviewers: Sequence[str]) -> bool:
 
 def amend(db: Database, by: Acting, case_id: str, label: ReviewLabel, reason: str, based_on: int) -> Adjudication:
     """A new version of a closed case's label; ``based_on`` is the version the senior was looking at. Raises
-    ReasonNeeded, StaleVersion, or NotAvailable when the case is not closed or was erased.
+    ReasonNeeded, Stale, or NotAvailable when the case is not closed or was erased.
     """
     require(by.actor, Action.ADJUDICATE)
     _needs(reason)
@@ -310,7 +306,7 @@ def amend(db: Database, by: Acting, case_id: str, label: ReviewLabel, reason: st
         if last.version == based_on + 1 and _is_same(last, by, label, Method.AMENDMENT, reason):
             return last
         if last.version != based_on:
-            raise StaleVersion("the case was amended in the meantime")
+            raise Stale("the case was amended in the meantime")
         close(conn, case_id, label, Method.AMENDMENT, by, reason.strip())
         return _record(conn, by, case_id, "amended")
 

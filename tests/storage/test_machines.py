@@ -39,9 +39,9 @@ from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.counts import kinds, totals
 from storage.batches.intake import IntakeClosed, add_rows, close_intake, resume_intake, stop_intake
 from storage.batches.pending import pending_cases
-from storage.database import Database
+from storage.database import Database, Stale
 from storage.review import adjudication, claims, erasure, inbox
-from storage.review.adjudication import Method, ReasonNeeded, StaleVersion
+from storage.review.adjudication import Method, ReasonNeeded
 from storage.review.claims import Claim, LeaseLost, NotAvailable
 from storage.review.erasure import By, NotErased, Selection
 from storage.review.evidence import reveal_evidence
@@ -105,7 +105,7 @@ FLOORS = {
 TEXTS = tuple(FLOORS)
 BY_THEMSELVES = {"single", "agreement"}
 """Methods by which reviews close a case without a senior."""
-REFUSED = (Forbidden, LeaseLost, NotAvailable, TooLate, ReasonNeeded, StaleVersion, NotErased, NotYetRated)
+REFUSED = (Forbidden, LeaseLost, NotAvailable, TooLate, ReasonNeeded, Stale, NotErased, NotYetRated)
 """What a person is told in words; nothing else may come out of an action."""
 
 REFUSAL: Any = object()

@@ -24,9 +24,9 @@ from screening.review.triage import TARGETS, Priority, second_review_coin
 from storage import schema
 from storage.audit_log import events
 from storage.clock import new_id
-from storage.database import Database
+from storage.database import Database, Stale
 from storage.review import adjudication, claims, follow_ups, inbox, reports, reviews
-from storage.review.adjudication import Method, Next, ReasonNeeded, StaleVersion, adjudicate, amend, is_party
+from storage.review.adjudication import Method, Next, ReasonNeeded, adjudicate, amend, is_party
 from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.erasure import erase_rows
 from storage.review.evidence import open_next, reveal_text
@@ -383,9 +383,9 @@ def test_amendments_are_versions_with_reasons_and_lose_no_race(db: Database, cas
     assert (made.version, made.method, made.reason) == (2, Method.AMENDMENT, "song lyrics")
     assert amend(db, SENIOR.at(later(3)), case_id, SAFE, "song lyrics", 1) == made, "pressed twice is one"
     for who, label, reason, based_on, refusal in (
-        (HELEN, SAFE, "song lyrics", 1, StaleVersion),
-        (SENIOR, UNSAFE, "song lyrics", 1, StaleVersion),
-        (SENIOR, SAFE, "lyrics", 1, StaleVersion),
+        (HELEN, SAFE, "song lyrics", 1, Stale),
+        (SENIOR, UNSAFE, "song lyrics", 1, Stale),
+        (SENIOR, SAFE, "lyrics", 1, Stale),
         (SENIOR, UNSAFE, "", 2, ReasonNeeded),
         (ANN, UNSAFE, "mine", 2, Forbidden),
     ):

@@ -25,7 +25,7 @@ from screening.stopping.rules import PairwiseMixture
 from storage import settings_store
 from storage.audit_log import events, verify
 from storage.batches import configurations as pipelines
-from storage.database import Database
+from storage.database import Database, Stale
 from storage.research.listed import Cell
 from storage.review import claims, inbox
 from storage.review.erasure import By, Selection
@@ -268,7 +268,7 @@ def test_a_change_is_a_version_that_says_what_changed_and_what_makes_no_sense_is
     versions = [(one.version, one.settings.lease_minutes, one.by) for one in settings_store.history(db, ANN)]
     assert versions == [(2, 10, "ada"), (1, 10, "ada")]
     assert [event.details["changed"] for event in events(db, ADMIN)] == [["help_text"], ["lease_minutes"]]
-    with pytest.raises(settings_store.StaleSettings):
+    with pytest.raises(Stale):
         change(db, ADMIN.at(NOW), SiteSettings(), 1)
     change(db, ADMIN.at(NOW), SiteSettings(break_wording="  Ein Glas Wasser?\nAlles bleibt, wie es ist. "), 2)
     assert current(db).settings.break_wording == "Ein Glas Wasser?\nAlles bleibt, wie es ist."
@@ -322,7 +322,7 @@ def test_each_change_is_a_version_of_its_name_and_the_same_again_is_none(db: Dat
         with pytest.raises(pipelines.UnknownPipeline):
             pipelines.get_version(db, *which)
     for pipeline, based_on in ((_named(budget=30), 0), (_named(budget=30), 1), (_named("new"), 1)):
-        with pytest.raises(pipelines.StalePipeline):
+        with pytest.raises(Stale):
             _keep(db, pipeline, based_on)
     with pytest.raises(UndecidableError):
         _keep(db, chain("new", PairwiseMixture(budget=2), "next"), 0)
