@@ -50,7 +50,9 @@ class Database:
         self.kind: Literal["sqlite", "postgresql"] = self._url.get_backend_name()  # type: ignore[assignment]
         name = self._url.database if self.kind == "sqlite" else None
         self._path = None if name in (None, "", ":memory:") else Path(str(name))
-        _keep_texts_out_of_logs()
+        log = logging.getLogger("sqlalchemy.engine")
+        if log.getEffectiveLevel() < logging.INFO:
+            log.setLevel(logging.INFO)  # at DEBUG it would log the rows it fetched, with their texts
         options = {"pool_size": pool_size, "max_overflow": 2 * pool_size, "hide_parameters": True}
         if self.kind == "sqlite":
             self._engine = _sqlite(self._url, options, repeatable=repeatable)
@@ -370,13 +372,6 @@ def passing_fault(error: BaseException) -> Fault | None:
 def is_lost_connection(error: BaseException) -> bool:
     """Whether PostgreSQL went away or could not be reached: what was being written is not to blame."""
     return passing_fault(error) in (Fault.LOST, Fault.AWAY)
-
-
-def _keep_texts_out_of_logs() -> None:
-    """Keep SQLAlchemy above DEBUG, where it would log the rows it fetched."""
-    log = logging.getLogger("sqlalchemy.engine")
-    if log.getEffectiveLevel() < logging.INFO:
-        log.setLevel(logging.INFO)
 
 
 def _without_values(context: ExceptionContext) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, func, insert, select
 
 from screening.datasets.rows import NewCase, RejectedRow
-from screening.pipeline.draws import ScreenedText, ScreenedThread, screened_thread
+from screening.pipeline.draws import ScreenedText, screened_thread
 from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Reach
@@ -296,12 +296,9 @@ def text_to_send(row: Any, texts: Mapping[str, Any]) -> ScreenedText:
         return shown
     if version != MASKING_VERSION:
         raise ValueError("the batch was begun with another version of the masking")
-    reply = None if shown.reply is None else mask(shown.reply)
-    return ScreenedText(text=mask(shown.text), reply=reply, thread=shown.thread and _mask_thread(shown.thread))
-
-
-def _mask_thread(thread: ScreenedThread) -> ScreenedThread:
-    return replace(thread, turns=tuple(replace(turn, text=mask(turn.text)) for turn in thread.turns))
+    turns = () if shown.thread is None else tuple(replace(turn, text=mask(turn.text)) for turn in shown.thread.turns)
+    reply, thread = shown.reply and mask(shown.reply), shown.thread and replace(shown.thread, turns=turns)
+    return ScreenedText(text=mask(shown.text), reply=reply, thread=thread)
 
 
 def text_as_received(stored: str | None, original_json: str | None) -> str | None:

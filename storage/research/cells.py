@@ -97,11 +97,14 @@ def cell_page(
     written down; ``hide`` says whether it is hidden, None: as this person has chosen. Who may not see outcomes gets the
     cases of a batch, or of a group, with nothing but their names. Raises Forbidden.
     """
-    if not is_allowed(by.actor, Action.VIEW_RESULTS):
-        return _names_alone(db, by.actor, wanted, limit, offset)
+    outcomes = is_allowed(by.actor, Action.VIEW_RESULTS)
+    if not outcomes:  # members, order and columns of the list tell nothing of outcomes, labels or the queue
+        told = replace(wanted, batch_id="", group=None, search=None, sort="row", descending=False)
+        plain = wanted.batch_id and told == Cell(batch_id="") and wanted.sort in ("row", "group", "id")
+        require(by.actor, Action.VIEW_BATCHES if plain else Action.VIEW_RESULTS)
     with db.read() as conn:
         ids = listed_ids(conn, wanted)
-        is_hidden = hidden_from(conn, by.actor, cases.c.id, hide)
+        is_hidden = hidden_from(conn, by.actor, cases.c.id, hide) if outcomes else true()
         hidden_ones = select(cases.c.id).where(cases.c.id.in_(ids), is_hidden).order_by(cases.c.row, cases.c.id)
         hidden = dict.fromkeys(conn.execute(hidden_ones).scalars())
         known = [case_id for case_id in ids if case_id not in hidden]
@@ -110,23 +113,11 @@ def cell_page(
             ids = (*known, *(() if left_out else hidden))
         shown = ids[offset : min(offset + limit, MOST_LISTED)]
         found = _cases(conn, shown, is_hidden)
+    if not outcomes:
+        nothing = {"outcome": "", "reference": None, "reference_value": None, "accepted": None, "in_review": False}
+        found = tuple(replace(case, **nothing) for case in found)  # type: ignore[arg-type]
     record_shown(db, by, [case.case_id for case in found if case.in_review and not case.hidden])
     return CellPage(cases=found, ids=ids[:MOST_LISTED], hidden=left_out, more=len(ids) > MOST_LISTED)
-
-
-def _names_alone(db: Database, actor: Actor, wanted: Cell, limit: int, offset: int) -> CellPage:
-    """A list whose members, order and columns tell nothing of outcomes, labels or the queue."""
-    told = replace(wanted, batch_id="", group=None, search=None, sort="row", descending=False)
-    plain = wanted.batch_id and told == Cell(batch_id="") and wanted.sort in ("row", "group", "id")
-    require(actor, Action.VIEW_BATCHES if plain else Action.VIEW_RESULTS)
-    with db.read() as conn:
-        ids = listed_ids(conn, wanted)
-        found = _cases(conn, ids[offset : min(offset + limit, MOST_LISTED)], true())
-    bare = tuple(
-        replace(case, outcome="", reference=None, reference_value=None, accepted=None, in_review=False)
-        for case in found
-    )
-    return CellPage(cases=bare, ids=ids[:MOST_LISTED], hidden=0, more=len(ids) > MOST_LISTED)
 
 
 def listed_case(db: Database, by: Acting, case_id: str, *, hide: bool | None = None) -> Result | None:

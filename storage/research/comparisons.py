@@ -202,7 +202,17 @@ def paired_outcomes(db: Database, actor: Actor, comparison_id: str) -> tuple[Pai
     named = is_allowed(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
         rows = conn.execute(_pairs(comparison_id, hidden_from(conn, actor, cases.c.id, None))).all()
-    return tuple(_pair(row, named=named) for row in rows)
+    return tuple(
+        Pair(
+            case_id=row.id if named else "",
+            external_id=row.external_id if named else "",
+            reference=row.reference if row.reference in ("safe", "unsafe") else None,
+            hidden=bool(row.hidden),
+            first=record(Side, row, seconds=float(row.seconds or 0) / 1_000_000),
+            second=Side(outcome=row.outcome_2, calls=row.calls_2, cost_usd=row.cost_usd_2, seconds=row.seconds_2),
+        )
+        for row in rows
+    )
 
 
 def _require_figures(actor: Actor) -> None:
@@ -236,17 +246,6 @@ def _pairs(comparison_id: str, hidden: ColumnElement[bool]) -> Select[Any]:
 def _seconds(moment: ColumnElement[Any]) -> ColumnElement[int]:
     """A stored moment is whole microseconds."""
     return type_coerce(moment, BigInteger)
-
-
-def _pair(row: Row[Any], *, named: bool) -> Pair:
-    return Pair(
-        case_id=row.id if named else "",
-        external_id=row.external_id if named else "",
-        reference=row.reference if row.reference in ("safe", "unsafe") else None,
-        hidden=bool(row.hidden),
-        first=record(Side, row, seconds=float(row.seconds or 0) / 1_000_000),
-        second=Side(outcome=row.outcome_2, calls=row.calls_2, cost_usd=row.cost_usd_2, seconds=row.seconds_2),
-    )
 
 
 def next_due(

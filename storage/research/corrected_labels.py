@@ -143,19 +143,16 @@ def export_corrected_labels(
             for row in page:
                 made = [one for one in versions[row.id] if one.version <= version.versions.get(row.id, 0)]
                 given = [one for one in reviews[row.id] if version.holds(one.at)]
-                found = _row(row, version, made, with_text=with_text, provenance=batch.intake)
-                yield (
-                    found
-                    if found.hidden
-                    else replace(
-                        found,
-                        outcome=row.outcome,
-                        reviews=tuple(_reviewer_label(one, key) for one in given),
-                        adjudications=tuple(replace(one, by=_pseudonym(key, one.by), reason=None) for one in made),
-                        tags=tags.get(row.id, ()),
+                shown: Mapping[str, Any] = {"outcome": None}
+                if not row.hidden:
+                    shown = {
+                        "outcome": row.outcome,
+                        "reviews": tuple(_reviewer_label(one, key) for one in given),
+                        "adjudications": tuple(replace(one, by=_pseudonym(key, one.by), reason=None) for one in made),
+                        "tags": tags.get(row.id, ()),
                         **screened_with[row.configuration],
-                    )
-                )
+                    }
+                yield _row(row, version, made, with_text=with_text, provenance=batch.intake, **shown)
                 last = row.row
             if not page:
                 return
@@ -207,23 +204,21 @@ def _page_after(last: int, batch_id: str, hidden: ColumnElement[bool], *, with_t
 
 
 def _row(
-    row: Any, version: DatasetVersion, made: Sequence[Adjudication], *, with_text: bool, provenance: Mapping[str, Any]
+    row: Any, version: DatasetVersion, made: Sequence[Adjudication], *, with_text: bool, **others: Any
 ) -> CorrectedRow:
-    """The row without what would tell the next reviewer of an open case something."""
+    """The row; no label of an open case is accepted, which would tell its next reviewer something."""
     accepted = made[-1].label.value if made and row.accepted is not None else None
     several = "one reviewer" if made and made[-1].method is Method.SINGLE else "adjudicated"
-    return CorrectedRow(
+    return record(
+        CorrectedRow,
+        row,
+        **others,
         version=version.name,
         as_of=version.as_of,
         case_id=row.id,
-        row=row.row,
-        external_id=row.external_id,
         text=text_as_received(row.text, row.text_original_json) if with_text else None,
         reply=text_as_received(row.reply, row.reply_original_json) if with_text else None,
         group=row.group_name,
-        reference=row.reference,
-        reference_value=row.reference_value,
-        provenance=provenance,
         adjudicated_label=accepted,
         final_label=accepted or row.reference,
         final_source=several if accepted else "reference" if row.reference else "none",
@@ -251,18 +246,10 @@ def _pseudonym(key: str, by: str) -> str:
 
 
 def _reviewer_label(review: Review, key: str) -> ReviewerLabel:
-    return ReviewerLabel(
-        reviewer=pseudonym(key, review.reviewer),
-        version=review.version,
-        blind=review.blind,
-        review_round=review.review_round,
-        label=review.form.label.value,
-        certainty=review.form.certainty,
-        fields=review.form.model_dump(mode="json", exclude={"label", "certainty", "note"})
-        | {"coded": review.form.coded},
-        form_version=review.form_version,
-        at=review.at,
-    )
+    fields = review.form.model_dump(mode="json", exclude={"note"}) | {"coded": review.form.coded}
+    answers = {name: fields.pop(name) for name in ("label", "certainty")}
+    same = {name: getattr(review, name) for name in ("version", "blind", "review_round", "form_version", "at")}
+    return ReviewerLabel(reviewer=pseudonym(key, review.reviewer), fields=fields, **answers, **same)
 
 
 MOST_ENTRIES = 10_000

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Select, exists, false, select, union_all
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, false, or_, select, true, union_all
 
 from screening.labels import Label
 from screening.pipeline.engine import MAIN
@@ -99,8 +99,9 @@ _CASE = cases.c.id
 
 def _find(conn: Connection, wanted: Cell, *more: ColumnElement[bool]) -> _Found:
     """The rows and ids in the file's order."""
-    conditions = [*_conditions(conn, wanted), *more]
-    few = _few(conn, wanted)
+    asked = list(_filters(conn, wanted))
+    conditions = [*(condition for condition, _ in asked), *more]
+    few = _few(conn, wanted, [queries for _, queries in asked if queries])
     if few is not None:
         query = _among(wanted, few, conditions)
     elif wanted.outcome == PENDING and (wanted.node is not None or wanted.reason is not None):
@@ -165,30 +166,37 @@ def _among(wanted: Cell, few: Sequence[str], conditions: Sequence[ColumnElement[
     return query if wanted.outcome in (None, IN_REVIEW) else query.where(ended.outcome == wanted.outcome)
 
 
-def _conditions(conn: Connection, wanted: Cell) -> Iterator[ColumnElement[bool]]:
-    """What each case of the list must have beside its kind."""
-    if wanted.outcome == IN_REVIEW:
-        yield is_in_review(_CASE)
-    if wanted.reference is not None:
-        yield cases.c.reference == wanted.reference
-    if wanted.group is not None:
-        yield cases.c.group_name == wanted.group
-    if wanted.node is not None:
-        yield screenings.c.node == wanted.node
-    if wanted.reason is not None:
-        yield screenings.c.reason == wanted.reason
-    if wanted.gap_at_most is not None:
-        yield screenings.c.gap <= wanted.gap_at_most
-    if wanted.way is not None:
-        run = node_runs.alias().c
-        yield exists().where(run.case_id == _CASE, *_is_way(run, *wanted.way))
-    if wanted.source is not None:
-        yield is_accepted(_CASE) if wanted.source == "adjudicated" else ~is_accepted(_CASE)
+def _filters(conn: Connection, wanted: Cell) -> Iterator[tuple[ColumnElement[bool], list[Select[Any]]]]:
+    """What is asked for, thing by thing: what each case of the list must have beside its kind, and who may have it, by
+    queries that each begin from an index of their own; none where too many cases may.
+    """
+    of_batch = select(_CASE).where(cases.c.batch_id == wanted.batch_id)
     if wanted.tag is not None:
-        yield _CASE.in_(select(case_tags.c.case_id).where(case_tags.c.tag == wanted.tag))
+        its, tagged = case_tags.c.case_id, case_tags.c.tag == wanted.tag
+        yield _CASE.in_(select(its).where(tagged)), [of_batch.join(case_tags, its == _CASE).where(tagged)]
+    if wanted.way is not None:
+        run, taken = node_runs.c, node_runs.alias().c
+        few = select(run.case_id.label("id")).where(run.batch_id == wanted.batch_id, *_is_way(run, *wanted.way))
+        yield exists().where(taken.case_id == _CASE, *_is_way(taken, *wanted.way)), [few]
+    if wanted.gap_at_most is not None:
+        ended, close = screenings.c, screenings.c.gap <= wanted.gap_at_most
+        yield close, [select(ended.case_id.label("id")).where(ended.batch_id == wanted.batch_id, close)]
     if wanted.search:
         names = _names(conn, wanted.search.strip())
-        yield names[0] | names[1] | names[2]
+        yield or_(*names), [of_batch.where(named) for named in names]
+    if wanted.group is not None:
+        of_group = cases.c.group_name == wanted.group
+        yield of_group, [of_batch.where(of_group)]
+    if wanted.source == "file":
+        yield ~is_accepted(_CASE), []
+    if wanted.source == "adjudicated":
+        yield is_accepted(_CASE), [select(accepted_labels(wanted.batch_id).subquery().c.case_id.label("id"))]
+    if wanted.outcome == IN_REVIEW:
+        entry = inbox_entries.c
+        open_now = (entry.batch_id == wanted.batch_id, entry.closed_at.is_(None))
+        yield is_in_review(_CASE), [select(entry.case_id.label("id")).where(*open_now)]
+    columns = {cases.c.reference: wanted.reference, screenings.c.node: wanted.node, screenings.c.reason: wanted.reason}
+    yield and_(true(), *(column == value for column, value in columns.items() if value is not None)), []
 
 
 def _is_way(run: Any, node: str, label: Label | None) -> tuple[ColumnElement[bool], ...]:
@@ -202,39 +210,17 @@ def _by_way(wanted: Cell, node: str, label: Label | None, conditions: Sequence[C
     return _cut(query.where(run.batch_id == wanted.batch_id, *_is_way(run, node, label), *conditions), wanted, run.row)
 
 
-def _few(conn: Connection, wanted: Cell) -> tuple[str, ...] | None:
+def _few(conn: Connection, wanted: Cell, candidates: list[list[Select[Any]]]) -> tuple[str, ...] | None:
     """The cases among which the list must lie, where something that is asked for leaves no more than `MOST_LISTED`."""
-    for candidates in _candidates(conn, wanted):
-        found = {row.id for query in candidates for row in conn.execute(query.limit(MOST_LISTED + 1))}
+    if wanted.ids is not None:
+        chosen = select(_CASE, cases.c.batch_id).where(_CASE.in_(wanted.ids[:MOST_LISTED])).subquery().c
+        of_batch = chosen.batch_id == wanted.batch_id if wanted.batch_id else true()
+        candidates = [[select(chosen.id).where(of_batch)], *candidates]
+    for queries in candidates:
+        found = {row.id for query in queries for row in conn.execute(query.limit(MOST_LISTED + 1))}
         if len(found) <= MOST_LISTED:
             return tuple(sorted(found))
     return None
-
-
-def _candidates(conn: Connection, wanted: Cell) -> Iterator[list[Select[Any]]]:
-    """For each thing asked for, who may have it: queries that each begin from an index of their own."""
-    of_batch = select(_CASE).where(cases.c.batch_id == wanted.batch_id)
-    if wanted.ids is not None:
-        chosen = select(_CASE, cases.c.batch_id).where(_CASE.in_(wanted.ids[:MOST_LISTED])).subquery().c
-        yield [select(chosen.id).where(chosen.batch_id == wanted.batch_id) if wanted.batch_id else select(chosen.id)]
-    if wanted.tag is not None:
-        yield [of_batch.join(case_tags, case_tags.c.case_id == _CASE).where(case_tags.c.tag == wanted.tag)]
-    if wanted.way is not None:
-        run = node_runs.c
-        yield [select(run.case_id.label("id")).where(run.batch_id == wanted.batch_id, *_is_way(run, *wanted.way))]
-    if wanted.gap_at_most is not None:
-        ended = screenings.c
-        close = (ended.batch_id == wanted.batch_id, ended.gap <= wanted.gap_at_most)
-        yield [select(ended.case_id.label("id")).where(*close)]
-    if wanted.search:
-        yield [of_batch.where(named) for named in _names(conn, wanted.search.strip())]
-    if wanted.group is not None:
-        yield [of_batch.where(cases.c.group_name == wanted.group)]
-    if wanted.source == "adjudicated":
-        yield [select(accepted_labels(wanted.batch_id).subquery().c.case_id.label("id"))]
-    if wanted.outcome == IN_REVIEW:
-        entry = inbox_entries.c
-        yield [select(entry.case_id.label("id")).where(entry.batch_id == wanted.batch_id, entry.closed_at.is_(None))]
 
 
 def _names(conn: Connection, words: str) -> tuple[ColumnElement[bool], ...]:

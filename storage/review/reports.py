@@ -83,8 +83,14 @@ def shift(db: Database, actor: Actor, begin: datetime, end: datetime) -> Shift:
         remaining = select(_entry.priority, func.count(), func.count().filter(_entry.due_at <= end)).where(*waited)
         found = {row[0]: (row[1], row[2]) for row in conn.execute(remaining.group_by(_entry.priority))}
         left = {priority: found.get(priority, (0, 0)) for priority in Priority}
-        follow_up_counts = conn.execute(_follow_ups(begin, end)).one()._mapping
-    return Shift(priorities=priorities, left=left, **follow_up_counts)
+        count, table = func.count(), follow_ups.c
+        open_then = or_(table.closed_at.is_(None), table.closed_at >= end)
+        counted = select(
+            count.filter(table.opened_at >= begin, table.opened_at < end).label("follow_ups_opened"),
+            count.filter(table.closed_at >= begin, table.closed_at < end).label("follow_ups_closed"),
+            count.filter(table.opened_at < end, table.due_at < end, open_then).label("follow_ups_overdue"),
+        )
+        return Shift(priorities=priorities, left=left, **conn.execute(counted).one()._mapping)
 
 
 def shift_of(db: Database, actor: Actor, priority: Priority, begin: datetime, end: datetime) -> PriorityShift:
@@ -144,16 +150,6 @@ def quantile(ordered: Sequence[timedelta], share: float) -> timedelta | None:
         return None
     rank = -(-len(ordered) * round(share * 1_000) // 1_000)
     return ordered[max(rank, 1) - 1]
-
-
-def _follow_ups(begin: datetime, end: datetime) -> Select[*tuple[Any, ...]]:
-    table, count = follow_ups.c, func.count()
-    open_then = or_(table.closed_at.is_(None), table.closed_at >= end)
-    return select(
-        count.filter(table.opened_at >= begin, table.opened_at < end).label("follow_ups_opened"),
-        count.filter(table.closed_at >= begin, table.closed_at < end).label("follow_ups_closed"),
-        count.filter(table.opened_at < end, table.due_at < end, open_then).label("follow_ups_overdue"),
-    )
 
 
 _ACTOR: BindParameter[str] = bindparam("actor", type_=String)
