@@ -24,21 +24,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Select,
-    String,
-    Table,
-    bindparam,
-    cast,
-    exists,
-    func,
-    insert,
-    literal,
-    select,
-    text,
-)
+from sqlalchemy import ColumnElement, Connection, Select, String, Table, bindparam, cast, func, literal, select, text
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
@@ -183,7 +169,7 @@ ROWS = "rows"
 _LOCK = 5_326_021_148
 """PostgreSQL's advisory lock of this log: an arbitrary number of its own."""
 _LAST = select(audit_events.c.seq, audit_events.c.hash).order_by(audit_events.c.seq.desc()).limit(1)
-_INSERT = insert(audit_events)
+_INSERT = audit_events.insert()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -462,6 +448,7 @@ def _words_of(anchors: Sequence[Anchor]) -> str:
 
 _NOWHERE = (
     select(cases.c.id)
-    .where(~exists().where(screenings.c.case_id == cases.c.id), ~exists().where(pending_cases.c.case_id == cases.c.id))
+    .where(~select(screenings.c.case_id).where(screenings.c.case_id == cases.c.id).exists())
+    .where(~select(pending_cases.c.case_id).where(pending_cases.c.case_id == cases.c.id).exists())
     .limit(1)
 )

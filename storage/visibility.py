@@ -8,21 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    ScalarSelect,
-    Select,
-    Text,
-    and_,
-    cast,
-    exists,
-    false,
-    func,
-    literal,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, exists, false, func, literal, or_, select
 
 from screening.labels import Outcome
 from screening.review.actors import LOCAL_USER, SYSTEM, Acting, Actor
@@ -197,7 +183,7 @@ def is_erased(db: Source, case_id: str) -> bool:
         return bool(conn.execute(select(was_erased(literal(case_id)))).scalar())
 
 
-def accepted_label(case_id: ColumnElement[str]) -> ScalarSelect[Any]:
+def accepted_label(case_id: ColumnElement[str]) -> ColumnElement[Any]:
     """The latest adjudication's label; NULL without one, and while the case is open again: the next is blind to it."""
     made = adjudications.alias().c  # whatever the query itself joins
     return (

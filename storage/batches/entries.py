@@ -110,7 +110,7 @@ def settle(
     if entry.closed_at is not None:
         _doubt(conn, entry, label, now, settings)
     elif _was_opened(conn, entry):
-        _go_on(conn, entry, placement, now, settings, research_order=research_order)
+        _go_on(conn, entry, None if research_order else placement, now, settings)
     elif placement is None:
         conn.execute(delete(inbox_entries).where(_entry.case_id == case_id))
         append(conn, SYSTEM.at(now), "left_inbox", case_id, {"screened": True})
@@ -158,21 +158,13 @@ def _was_opened(conn: Connection, entry: Any) -> bool:
     return conn.execute(select(exists().where(*seen))).scalar_one()
 
 
-def _go_on(
-    conn: Connection,
-    entry: Any,
-    placement: Placement | None,
-    now: datetime,
-    settings: SiteSettings,
-    *,
-    research_order: bool,
-) -> None:
+def _go_on(conn: Connection, entry: Any, placement: Placement | None, now: datetime, settings: SiteSettings) -> None:
     """An opened case stays, in words that tell nothing of the outcome; it only ever becomes more urgent.
 
     Whoever holds it at that moment sees it become so: their review is then not blind.
     """
     priority = Priority(entry.priority)
-    raised = placement is not None and placement.priority < priority and not research_order
+    raised = placement is not None and placement.priority < priority
     if raised and placement is not None:
         priority = placement.priority
         if entry.lease_token is not None and entry.assigned_until > now:

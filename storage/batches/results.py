@@ -6,22 +6,7 @@ from datetime import UTC, date, timedelta, tzinfo
 from math import sqrt
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    ColumnElement,
-    Connection,
-    Float,
-    Row,
-    case,
-    cast,
-    exists,
-    func,
-    null,
-    select,
-    type_coerce,
-    union_all,
-)
+from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Float, Row, case, cast, func, select, type_coerce
 
 from screening.datasets.rows import RejectedRow
 from screening.labels import OUTCOMES, Label
@@ -124,9 +109,9 @@ def read_results(
     them asks first whether they may be seen, and writes down what is shown of cases in review.
     """
     its, ended, run = cases.c, screenings.c, node_runs.c
-    asked = exists().where(run.case_id == ended.case_id)
+    asked = select(run.case_id).where(run.case_id == ended.case_id)
     read_off = asked.where(run.distribution.is_not(None), run.draws == "")
-    grounds = case((read_off, PROBABILITIES), (asked, DRAWS), else_=null())
+    grounds = case((read_off.exists(), PROBABILITIES), (asked.exists(), DRAWS))
     columns: tuple[ColumnElement[Any], ...] = (
         its.id.label("case_id"), its.batch_id, its.row, its.external_id, its.reference, its.reference_value,
         its.group_name.label("group"), ended.outcome, *(ended[name] for name in _OF_ENGINE if name != "grounds"),
@@ -276,11 +261,10 @@ def daily_costs(db: Database, by: Acting, days: int = 30, zone: tzinfo = UTC) ->
     since = by.now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)
     ahead = by.now.astimezone(zone).utcoffset() or timedelta()
     run, tried = node_runs.c, comparison_outcomes.c
-    paid = union_all(
-        select(run.ended_at.label("at"), run.calls, (run.input_tokens + run.output_tokens).label("tokens"),
-               run.cost_usd).where(run.ended_at >= since),
-        select(tried.at, tried.calls, tried.tokens, tried.cost_usd).where(tried.at >= since),
-    ).subquery().c  # fmt: skip
+    tokens = (run.input_tokens + run.output_tokens).label("tokens")
+    decided = select(run.ended_at.label("at"), run.calls, tokens, run.cost_usd).where(run.ended_at >= since)
+    compared = select(tried.at, tried.calls, tried.tokens, tried.cost_usd).where(tried.at >= since)
+    paid = decided.union_all(compared).subquery().c
     day = ((type_coerce(paid.at, BigInteger) + ahead // timedelta(microseconds=1)) // _DAY_US).label("day")
     columns = (
         day,

@@ -7,21 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Row,
-    ScalarSelect,
-    Select,
-    case,
-    func,
-    insert,
-    or_,
-    select,
-    type_coerce,
-    update,
-)
+from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, case, func, or_, select, type_coerce, update
 
 from screening.pipeline.draws import Usage
 from screening.pipeline.engine import Screening
@@ -117,7 +103,7 @@ def begin_comparison(
             return str(found.id)
         comparison_id = new_id(by.now)
         row = {"id": comparison_id, "batch_id": batch_id, "configuration": configuration, "name": name, **limits}
-        conn.execute(insert(comparisons).values(**row, created_by=by.id, created_at=by.now))
+        conn.execute(comparisons.insert().values(**row, created_by=by.id, created_at=by.now))
         append(conn, by, "comparison_begun", comparison_id, {"batch_id": batch_id, "cases": most_cases})
         return comparison_id
 
@@ -166,7 +152,7 @@ def list_comparisons(db: Database, actor: Actor) -> tuple[Comparison, ...]:
         )
 
 
-def _count_settled() -> ScalarSelect[int]:
+def _count_settled() -> ColumnElement[int]:
     """How many of its batch's cases a comparison has, or may yet have: not what was erased before it came to it."""
     theirs = screenings.c
     query = select(func.count()).select_from(screenings).where(theirs.batch_id == comparisons.c.batch_id)

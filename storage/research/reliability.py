@@ -9,19 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Connection,
-    Row,
-    Select,
-    and_,
-    cast,
-    func,
-    literal,
-    select,
-    type_coerce,
-)
+from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, and_, cast, false, func, select, type_coerce
 
 from screening.evaluation.audit import AuditCase, audit_coin
 from screening.evaluation.metrics import Proportion
@@ -386,7 +374,7 @@ def settled_cases(
 def _ends_by_day(of_config: list[ColumnElement[bool]], until: datetime | None) -> Select[Any]:
     """How many ended alike; those whose first node was never asked have no ``first_end``."""
     moment = type_coerce(_DONE.completed_at, BigInteger)
-    later = literal(False) if until is None else _DONE.completed_at > until
+    later = false() if until is None else _DONE.completed_at > until
     escalated = func.count().filter(_DONE.outcome == Outcome.HUMAN_REVIEW.value).label("escalated")
     columns: list[ColumnElement[Any]] = [func.count().label("alike"), escalated, _DONE.first_end]
     counted = select(later.label("later"), (moment // _DAY).label("day"), *columns).where(*of_config)

@@ -37,12 +37,7 @@ class Why(StrEnum):
 
 
 def second_review_due(
-    conn: Connection,
-    reviewer: Actor,
-    case_id: str,
-    form: ReviewForm,
-    settings: SiteSettings,
-    before: ReviewLabel | None = None,
+    conn: Connection, actor: Actor, case_id: str, form: ReviewForm, settings: SiteSettings, before: ReviewLabel | None
 ) -> Why | None:
     """Why the case needs a second review after this one, or None. ``before`` is the label that it revises.
 
@@ -55,7 +50,7 @@ def second_review_due(
     if by_rule or _is_doubtful(conn, case_id, form.label):
         return Why.RULE
     drawn = second_review_coin(case_id) < settings.second_review_rate
-    return Why.SAMPLED if drawn and others(conn, reviewer, case_id) else None
+    return Why.SAMPLED if drawn and others(conn, actor, case_id) else None
 
 
 def _requests_of(case_id: str) -> Select[Any]:
@@ -162,13 +157,7 @@ def settle(
 
 
 def resettle(
-    conn: Connection,
-    by: Acting,
-    case_id: str,
-    form: ReviewForm,
-    before: ReviewLabel,
-    reason: str,
-    settings: SiteSettings,
+    conn: Connection, by: Acting, case_id: str, form: ReviewForm, was: ReviewLabel, reason: str, settings: SiteSettings
 ) -> Next:
     """What a revised review does to its case: it never leaves a closed case with a label its reviewer took back."""
     entry = conn.execute(select(_entry.closed_at, _entry.review_round).where(_entry.case_id == case_id)).one()
@@ -179,7 +168,7 @@ def resettle(
         return Next.CLOSED
     if len(latest_reviews(conn, case_id)) > 1 or accepted.method is not Method.SINGLE:
         return _dispute(conn, case_id, by, settings)
-    return _close_or_wait(conn, by, case_id, form, settings, before, reason)
+    return _close_or_wait(conn, by, case_id, form, settings, was, reason)
 
 
 def _close_or_wait(

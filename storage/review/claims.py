@@ -44,8 +44,6 @@ LEASE = timedelta(minutes=15)
 SNOOZE = timedelta(minutes=30)
 """How long a skipped case stays away from whoever skipped it."""
 
-KEPT = 256
-"""How many statements are cached, the latest used: each is built once for a person and executed often."""
 
 _entry = inbox_entries.c
 UNASSIGNED = dict.fromkeys(("assignee", "assigned_by", "assigned_until", "lease_token"))

@@ -15,17 +15,7 @@ from screening.text.conversation import Thread, thread_of
 from storage.audit_log import append
 from storage.batches.intake import text_for_agents
 from storage.database import Database, record
-from storage.review.claims import (
-    LEASE,
-    OPENED,
-    Claim,
-    claim,
-    claim_next,
-    is_leased,
-    is_open,
-    opened,
-    require_text,
-)
+from storage.review.claims import LEASE, OPENED, Claim, claim, claim_next, is_leased, is_open, opened, require_text
 from storage.schema.engine import case_errors, node_runs, screenings
 from storage.schema.intake import batches, cases, configurations, pending_cases
 from storage.schema.review import case_notes, inbox_entries, reviews

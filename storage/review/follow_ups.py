@@ -22,7 +22,7 @@ from screening.review.triage import Reach, audit_placement
 from storage.audit_log import append
 from storage.batches.entries import enter
 from storage.database import Database, insert_once
-from storage.review.claims import KEPT, NOW
+from storage.review.claims import NOW
 from storage.schema import accounts, acknowledgements, batches, cases, follow_ups, inbox_entries, screenings
 from storage.settings_store import current
 from storage.visibility import is_in_review, is_yet_to_review, unblind, was_erased
@@ -120,7 +120,7 @@ def open_of(conn: Connection, actor: Actor, case_id: str) -> Sequence[Any]:
     return conn.execute(shown.where(_one.case_id == case_id)).all()
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache
 def _open_statements(actor: Actor, limit: int) -> tuple[Select[Any], Select[int, int, int, int, int, int]]:
     """Those that this person may see, and how many there are: written once, asked at every run of the inbox."""
     mine = or_(_one.who == actor.id, _one.opened_by == actor.id)

@@ -13,30 +13,13 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import (
-    BindParameter,
-    ColumnElement,
-    CompoundSelect,
-    Connection,
-    Integer,
-    Select,
-    bindparam,
-    case,
-    func,
-    literal,
-    null,
-    or_,
-    select,
-    union,
-    union_all,
-)
+from sqlalchemy import ColumnElement, Connection, Integer, Select, bindparam, case, func, literal, select, union_all
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Priority
 from storage.database import Database, begins, record
 from storage.review.claims import (
-    KEPT,
     NOW,
     cases_in_hands,
     in_order,
@@ -160,7 +143,7 @@ def queue(
     return tuple(_waiting_case(row, by.now) for row in rows)
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache
 def _list(
     actor: Actor, priorities: frozenset[Priority] | None, limit: int, offset: int, sort: Sort, batch: str | None
 ) -> Select[Any]:
@@ -250,7 +233,7 @@ def _first_until(rows: Iterable[Any], state: State) -> datetime | None:
     return min((row.until for row in rows if row.state == state and row.until is not None), default=None)
 
 
-def _counted(what: str, priority: Priority, most: BindParameter[int], *which: ColumnElement[bool]) -> Select[Any]:
+def _counted(what: str, priority: Priority, most: Any, *which: ColumnElement[bool]) -> Select[Any]:
     """How many open cases of a priority there are, as far as a limit; along the index of that priority."""
     first = select(_entry.case_id).where(is_open(), _entry.priority == int(priority), *which).order_by(_entry.due_at)
     named = literal(what).label("what"), literal(int(priority)).label("priority")
@@ -258,11 +241,11 @@ def _counted(what: str, priority: Priority, most: BindParameter[int], *which: Co
     return select(*columns).select_from(first.limit(most).subquery())
 
 
-_NONE = null().cast(Moment).label("due")
+_NONE = literal(None, Moment).cast(Moment).label("due")
 _NEWEST = (
     select(_entry.due_at).where(is_open(), _entry.priority == int(Priority.P0)).order_by(_entry.due_at.desc()).limit(1)
 )
-_STANDING: CompoundSelect[Any] = union_all(
+_STANDING: Any = union_all(
     *(_counted("open", priority, bindparam(f"most_{int(priority)}", type_=Integer)) for priority in Priority),
     *(_counted("late", priority, bindparam("most", type_=Integer), _entry.due_at <= NOW) for priority in Priority),
     select(literal("disputed"), literal(0), func.count(), _NONE).where(
@@ -289,7 +272,7 @@ def first_due_by_priority(db: Database, actor: Actor) -> Mapping[Priority, datet
     return {priority: due for priority, due in zip(Priority, db.row(_FIRST_DUE), strict=True) if due is not None}
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache
 def _by_state(actor: Actor, batch: str | None) -> Select[Any]:
     """The statement that counts open cases by their state: all of one batch, else those that may not be free."""
     which = _entry.case_id.in_(cases_in_hands(actor, NOW)) if batch is None else of_batch(batch)
@@ -350,7 +333,7 @@ def _cases_by_name(conn: Connection, words: str) -> set[str]:
     by_id = select(cases.c.id).where(cases.c.id == words.lower())
     by_name = select(cases.c.id).where(begins(conn, cases.c.external_id, words)).limit(FIRST_NAMED)
     by_group = select(cases.c.id).where(begins(conn, cases.c.group_name, words)).limit(FIRST_NAMED)
-    ids = union(by_id, *(select(each.subquery().c.id) for each in (by_name, by_group))).subquery()
+    ids = by_id.union(*(select(each.subquery().c.id) for each in (by_name, by_group))).subquery()
     query = select(_entry.case_id).where(_entry.case_id.in_(select(ids.c.id)), is_open())
     return set(conn.execute(query).scalars())
 
@@ -383,7 +366,7 @@ def _fold_case(text: str) -> str:
 
 
 def _in_batches(conn: Connection, words: str) -> set[str]:
-    named = or_(batches.c.name.icontains(words, autoescape=True), batches.c.id == words.lower())
+    named = batches.c.name.icontains(words, autoescape=True) | (batches.c.id == words.lower())
     newest = select(batches.c.id).where(named).order_by(batches.c.created_at.desc()).limit(MOST_BATCHES)
     chosen = list(conn.execute(newest).scalars())
     if not chosen:

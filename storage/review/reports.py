@@ -5,19 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import (
-    BindParameter,
-    ColumnElement,
-    Connection,
-    Integer,
-    Select,
-    String,
-    Table,
-    bindparam,
-    func,
-    or_,
-    select,
-)
+from sqlalchemy import ColumnElement, Connection, Integer, Select, String, Table, bindparam, func, or_, select
 
 from screening.evaluation.metrics import Proportion
 from screening.review.actors import Acting, Actor
@@ -152,9 +140,9 @@ def quantile(ordered: Sequence[timedelta], share: float) -> timedelta | None:
     return ordered[max(rank, 1) - 1]
 
 
-_ACTOR: BindParameter[str] = bindparam("actor", type_=String)
-_SINCE: BindParameter[datetime] = bindparam("since", type_=Moment)
-_RECENT: BindParameter[datetime] = bindparam("recent", type_=Moment)
+_ACTOR = bindparam("actor", type_=String)
+_SINCE = bindparam("since", type_=Moment)
+_RECENT = bindparam("recent", type_=Moment)
 _EVENT = audit_events.c
 _PAUSE = select(func.max(_EVENT.seq)).where(
     _EVENT.actor == _ACTOR, _EVENT.action == "break_taken", _EVENT.at >= _RECENT

@@ -19,19 +19,7 @@ from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.database import Database, record, upsert
 from storage.review.adjudication import Method, Next, ReasonNeeded, resettle, settle, versions_in
-from storage.review.claims import (
-    KEPT,
-    LEASE,
-    UNASSIGNED,
-    Claim,
-    LeaseLost,
-    NotAvailable,
-    claim,
-    has_lease,
-    holds,
-    lock_entry,
-    new_token,
-)
+from storage.review.claims import LEASE, UNASSIGNED, Claim, LeaseLost, NotAvailable, claim, has_lease, holds, lock_entry
 from storage.review.follow_ups import For, open_follow_up
 from storage.schema.intake import cases
 from storage.schema.review import (
@@ -217,7 +205,7 @@ def my_reviews(db: Database, actor: Actor, *, limit: int = 50, before: datetime 
     return db.rows(query if before is None else query.where(reviews.c.at < before))
 
 
-@lru_cache(maxsize=KEPT)
+@lru_cache
 def _newest(reviewer: str, limit: int) -> Select[Any]:
     """Somebody's reviews, the newest first: written once, asked at every run of the inbox."""
     made, later, entry = adjudications.c, adjudications.alias().c, inbox_entries.c
@@ -263,7 +251,7 @@ def take_back(db: Database, by: Acting, case_id: str, review_id: str, lease: tim
             require(by.actor, Action.RATE, row.reviewer)
             _require_untouched(conn, row, entry, by.now)
             _move(conn, row, by.now)
-            theirs = {"assignee": by.id, "assigned_by": by.id, "assigned_until": by.now, "lease_token": new_token()}
+            theirs = {"assignee": by.id, "assigned_by": by.id, "assigned_until": by.now}
             if row.review_round == "first" and entry.first_due_at is not None:
                 theirs |= {"due_at": entry.first_due_at, "first_due_at": None}
             opened = update(inbox_entries).where(inbox_entries.c.case_id == case_id)

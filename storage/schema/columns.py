@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     Column,
     ColumnElement,
     Dialect,
@@ -17,6 +18,7 @@ from sqlalchemy import (
     Table,
     Text,
     TypeDecorator,
+    false,
 )
 from sqlalchemy.schema import SchemaItem
 
@@ -65,14 +67,14 @@ class StorableText(TypeDecorator[str]):
         return None if value is None else str(value)
 
 
-def erased_as(value: Any) -> dict[str, Any]:
+def erased_as(value: Any = ERASED) -> dict[str, Any]:
     """``info`` of a column that holds what people or models wrote: what stands there once its case was erased, a value
     or what a function leaves of it; nothing stays nothing.
     """
     return {"erase": value}
 
 
-GOES_WITH_ITS_CASE: Final = {"erase": "rows"}
+ERASED_WHOLE: Final = {"erase": "rows"}
 """``info`` of a table whose rows are deleted when their case is erased."""
 
 Id = String(32)
@@ -85,6 +87,11 @@ def table(name: str, *parts: SchemaItem, **options: Any) -> Table:
 
 def case_id(**options: Any) -> Column[str]:
     return Column("case_id", Id, ForeignKey("cases.id"), nullable=False, **options)
+
+
+def flag(name: str) -> Column[bool]:
+    """A column that says no until something says yes."""
+    return Column(name, Boolean, nullable=False, default=False, server_default=false())
 
 
 def index(of: Table, name: str, *columns: str, where: ColumnElement[bool] | None = None, **options: Any) -> Index:

@@ -2,21 +2,9 @@
 comparisons; and a site's own pipelines, whose versions are never overwritten.
 """
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Boolean,
-    Column,
-    Float,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Integer,
-    String,
-    Text,
-    false,
-)
+from sqlalchemy import JSON, BigInteger, Column, Float, ForeignKey, ForeignKeyConstraint, Integer, String, Text
 
-from storage.schema.columns import GOES_WITH_ITS_CASE, BigId, Id, Moment, StorableText, case_id, erased_as, index, table
+from storage.schema.columns import ERASED_WHOLE, BigId, Id, Moment, StorableText, case_id, erased_as, flag, index, table
 
 node_runs = table(
     "node_runs",
@@ -59,7 +47,7 @@ screenings = table(
     Column("delta", Float),
     Column("first_end", String(16)),  # of the first agent: its label, else how it ended; None where none was asked
     Column("audit_probability", Float, nullable=False, default=0.0, server_default="0"),  # what the coin was held to
-    Column("audited", Boolean, nullable=False, default=False, server_default=false()),  # the coin lay below it
+    flag("audited"),  # the coin lay below it
     Column("completed_at", Moment, nullable=False),
     # for lists, which are flat in the rows of a batch: `storage.batches.counts`, the case's row, and how far the most
     # frequent answer of the agent that ended it lay ahead of the second, as a share of its answers
@@ -109,7 +97,7 @@ live_runs = table(
     Column("draws", JSON, nullable=False),  # {"node/variant": codes so far}
     Column("updated_at", Moment, nullable=False),
     Column("viewer_seen_at", Moment, nullable=False),
-    info=GOES_WITH_ITS_CASE,
+    info=ERASED_WHOLE,
 )
 
 pipeline_versions = table(

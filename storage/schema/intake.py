@@ -1,21 +1,8 @@
 """What came in: configurations, batches, their rows and their cases."""
 
-from sqlalchemy import (
-    DDL,
-    JSON,
-    BigInteger,
-    Boolean,
-    Column,
-    Float,
-    ForeignKey,
-    Integer,
-    String,
-    UniqueConstraint,
-    event,
-    false,
-)
+from sqlalchemy import DDL, JSON, BigInteger, Column, Float, ForeignKey, Integer, String, UniqueConstraint, event
 
-from storage.schema.columns import ERASED, Id, Moment, StorableText, case_id, erased_as, index, metadata, table
+from storage.schema.columns import Id, Moment, StorableText, case_id, erased_as, flag, index, metadata, table
 
 configurations = table(
     "configurations",
@@ -36,8 +23,8 @@ batches = table(
     Column("max_calls", BigInteger),  # caps; None is no cap
     Column("max_cost_usd", Float),
     # declared: nobody who wrote these texts is alive, so they are reviewed at random and none comes first
-    Column("research_order", Boolean, nullable=False, default=False, server_default=false()),
-    Column("overnight", Boolean, nullable=False, default=False, server_default=false()),  # by message batches
+    flag("research_order"),
+    flag("overnight"),  # by message batches
     Column("intake", JSON, nullable=False),  # encoding, separator, mapping, label provenance, as announced
     Column("created_by", String(64), nullable=False),
     Column("created_at", Moment, nullable=False),
@@ -46,7 +33,7 @@ batches = table(
     Column("changed_at", Moment),  # the last thing done to it, not to its file; None: nothing since it began
     Column("closed_at", Moment),  # all rows are in
     Column("cancelled_at", Moment),
-    Column("paused", Boolean, nullable=False, default=False, server_default=false()),
+    flag("paused"),
     Column("paused_why", String(40)),  # None: a person paused it
     Column("rows_missing", String(40)),  # why no more rows are taken in of a file that has more
     Column("rows_missing_since", Moment),
@@ -70,9 +57,9 @@ cases = table(
     Column("id", Id, primary_key=True),
     Column("batch_id", Id, ForeignKey("batches.id"), nullable=False),
     Column("row", BigInteger, nullable=False),
-    Column("external_id", StorableText, nullable=False, info=erased_as(ERASED)),
+    Column("external_id", StorableText, nullable=False, info=erased_as()),
     # as received, escaped where a database cannot hold it; beside it then the exact text
-    Column("text", StorableText, nullable=False, info=erased_as(ERASED)),
+    Column("text", StorableText, nullable=False, info=erased_as()),
     Column("text_original_json", StorableText, info=erased_as(None)),
     Column("text_sha256", String(64), nullable=False),
     Column("model_text", StorableText, info=erased_as(None)),  # the normalised copy, None where equal to text

@@ -2,32 +2,9 @@
 
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    Boolean,
-    Column,
-    Computed,
-    Float,
-    Integer,
-    String,
-    UniqueConstraint,
-    and_,
-    literal_column,
-    or_,
-)
+from sqlalchemy import JSON, Boolean, Column, Computed, Float, Integer, String, UniqueConstraint, and_, literal_column
 
-from storage.schema.columns import (
-    ERASED,
-    GOES_WITH_ITS_CASE,
-    BigId,
-    Id,
-    Moment,
-    StorableText,
-    case_id,
-    erased_as,
-    index,
-    table,
-)
+from storage.schema.columns import ERASED_WHOLE, BigId, Id, Moment, StorableText, case_id, erased_as, index, table
 
 
 def without_words(fields: dict[str, Any]) -> dict[str, Any]:
@@ -82,7 +59,7 @@ index(inbox_entries, "ix_inbox_of_batch", "batch_id", "case_id", where=_OPEN)
 _ASSIGNED = and_(_OPEN, inbox_entries.c.assigned_until.is_not(None))
 index(inbox_entries, "ix_inbox_assigned", "assigned_until", where=_ASSIGNED)
 
-ENTERED_OTHERWISE = or_(inbox_entries.c.sent_as.is_not(None), inbox_entries.c.cause.is_not(None))
+ENTERED_OTHERWISE = inbox_entries.c.sent_as.is_not(None) | inbox_entries.c.cause.is_not(None)
 """What came in without an outcome that brought it: few."""
 index(inbox_entries, "ix_inbox_otherwise", "case_id", where=ENTERED_OTHERWISE)
 
@@ -112,7 +89,7 @@ drafts = table(
     Column("reviewer", String(64), primary_key=True),
     Column("body", JSON, nullable=False),
     Column("updated_at", Moment, nullable=False),
-    info=GOES_WITH_ITS_CASE,
+    info=ERASED_WHOLE,
 )
 
 reviews = table(
@@ -127,7 +104,7 @@ reviews = table(
     Column("label", String(24), nullable=False),  # safe | unsafe | insufficient_information
     Column("certainty", Integer, nullable=False),
     Column("fields", JSON, nullable=False, info=erased_as(without_words)),
-    Column("reason", StorableText, info=erased_as(ERASED)),  # of a revision
+    Column("reason", StorableText, info=erased_as()),  # of a revision
     Column("at", Moment, nullable=False),
     UniqueConstraint("case_id", "reviewer", "version"),
 )
@@ -172,7 +149,7 @@ adjudications = table(
     Column("label", String(24), nullable=False),
     Column("method", String(24), nullable=False),  # single | agreement | senior | discussion | amendment
     Column("by", String(64), nullable=False),
-    Column("reason", StorableText, info=erased_as(ERASED)),
+    Column("reason", StorableText, info=erased_as()),
     Column("review_ids", JSON, nullable=False),
     Column("at", Moment, nullable=False),
 )
@@ -225,7 +202,7 @@ case_tags = table(
     Column("tag", String(40), primary_key=True),
     Column("by", String(64), nullable=False),
     Column("at", Moment, nullable=False),
-    info=GOES_WITH_ITS_CASE,
+    info=ERASED_WHOLE,
 )
 index(case_tags, "ix_case_tags_tag", "tag", "case_id")
 
@@ -236,5 +213,5 @@ case_remarks = table(
     Column("author", String(64), nullable=False),
     Column("remark", StorableText, nullable=False),
     Column("at", Moment, nullable=False),
-    info=GOES_WITH_ITS_CASE,
+    info=ERASED_WHOLE,
 )

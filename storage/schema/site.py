@@ -2,19 +2,7 @@
 
 import hashlib
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Boolean,
-    Column,
-    Float,
-    ForeignKey,
-    Integer,
-    String,
-    Text,
-    UniqueConstraint,
-    and_,
-)
+from sqlalchemy import JSON, BigInteger, Boolean, Column, Float, ForeignKey, Integer, String, Text, UniqueConstraint
 
 from storage.schema.columns import BigId, Id, Moment, StorableText, case_id, erased_as, index, table
 
@@ -161,7 +149,7 @@ notifications = table(
     Column("given_up_at", Moment),
     Column("error", String(120)),
 )
-TO_SEND = and_(notifications.c.sent_at.is_(None), notifications.c.given_up_at.is_(None))
+TO_SEND = notifications.c.sent_at.is_(None) & notifications.c.given_up_at.is_(None)
 """The condition that a message has still to go out."""
 index(notifications, "ix_notifications_waiting", "not_before", where=TO_SEND)
 index(notifications, "ix_notifications_recipient", "recipient_id", "event", "created_at")

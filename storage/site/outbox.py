@@ -17,22 +17,7 @@ from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Select,
-    and_,
-    case,
-    delete,
-    exists,
-    func,
-    insert,
-    literal,
-    not_,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, delete, exists, func, literal, or_, select, update
 
 from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
@@ -135,7 +120,7 @@ def add_recipient(
         same = _to.name == row["name"], _to.target == target, _to.active.is_(True)
         if conn.execute(select(_to.id).where(*same)).first() is not None:
             raise ValueError("a recipient of this name and address is there already")
-        made = conn.execute(insert(notification_recipients).values(row).returning(notification_recipients)).one()
+        made = conn.execute(notification_recipients.insert().values(row).returning(notification_recipients)).one()
         append(conn, by, "recipient_added", made.id, {"kind": made.kind, "step": step}, notification_recipients)
     return _recipient(made), made.secret
 
@@ -301,7 +286,7 @@ def _waits(event: str, now: datetime) -> tuple[ColumnElement[bool], ...]:
 def _to_repeat(event: str, now: datetime, before: datetime) -> Select[Any]:
     """Urgent cases of which somebody was told a while ago, nothing is new, and that still wait."""
     joined = select(_told.case_id, _entry.priority, _told.step).join(inbox_entries, _entry.case_id == _told.case_id)
-    told = _told.event == event, or_(_told.at <= before, _told.at > now), not_(_is_new_again(event))
+    told = _told.event == event, or_(_told.at <= before, _told.at > now), ~_is_new_again(event)
     urgent = _entry.closed_at.is_(None), _entry.priority <= Priority.P1
     return joined.where(*told, *urgent, *_waits(event, now)).order_by(_entry.priority)
 
@@ -317,7 +302,7 @@ def _late_follow_ups(now: datetime, before: datetime, last: int) -> Select[Any]:
     overdue since that was told. Those of which all places up to the ``last`` were told, or one after ``before``, are
     left out: who acts just now is not told every few minutes.
     """
-    new = or_(_told.case_id.is_(None), not_(_told.at.between(func.max(_late.due_at), now)))
+    new = or_(_told.case_id.is_(None), ~_told.at.between(func.max(_late.due_at), now))
     told = and_(_told.case_id == _late.case_id, _told.event == FOLLOW_UP)
     query = select(_late.case_id, _late_priority.label("priority"), case((new, 0), else_=_told.step).label("step"))
     query = query.outerjoin(case_notices, told).where(_late.closed_at.is_(None), _late.due_at <= now)
@@ -416,7 +401,7 @@ def _tell(conn: Connection, recipient: Recipient, notice: Notice, now: datetime)
         earliest = now if last is None else max(now, last + interval)
     row = told | {"id": new_id(now), "recipient_id": recipient.id, "count": notice.count, "attempts": 0}
     moments = {"created_at": now, "not_before": _allowed_moment(earliest, notice, recipient, settings)}
-    conn.execute(insert(notifications).values(row | moments))
+    conn.execute(notifications.insert().values(row | moments))
 
 
 def _allowed_moment(moment: datetime, notice: Notice, recipient: Recipient | None, settings: SiteSettings) -> datetime:
