@@ -11,24 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import (
-    BindParameter,
-    ColumnElement,
-    CompoundSelect,
-    Connection,
-    Select,
-    String,
-    and_,
-    bindparam,
-    case,
-    false,
-    func,
-    literal,
-    or_,
-    select,
-    true,
-    update,
-)
+from sqlalchemy import BindParameter, ColumnElement, Connection, and_, bindparam, case, false, func, or_, select, true
 
 from screening.review.actors import Acting, Actor, Role
 from screening.review.policy import Action, is_allowed, require
@@ -117,19 +100,17 @@ def is_snoozed(actor: Actor, now: At) -> ColumnElement[bool]:
     return _entry.case_id.in_(_skips(actor, now))
 
 
-def _skips(actor: Actor, now: At) -> Select[Any]:
+def _skips(actor: Actor, now: At) -> Any:
     since = now - SNOOZE if isinstance(now, datetime) else SNOOZED_SINCE
     recent = or_(skips.c.reason == "not_me", skips.c.at > since)
     return select(skips.c.case_id).where(skips.c.reviewer == actor.id, recent)
 
 
-def cases_in_hands(actor: Actor, now: At) -> CompoundSelect[Any]:
-    """The ids of all open cases that may not be free for this actor: few, and each kind has an index."""
+def are_in_hands(actor: Actor, now: At) -> ColumnElement[bool]:
+    """The condition that an open case may not be free for this actor: few, and each kind has an index."""
     ids = select(_entry.case_id).where(is_open())
-    return ids.where(is_assigned(now)).union(
-        ids.where(LATER_REVIEW, _entry.review_round.in_(("second", "third"))),
-        _skips(actor, now),
-    )
+    later = ids.where(LATER_REVIEW, _entry.review_round.in_(("second", "third")))
+    return _entry.case_id.in_(ids.where(is_assigned(now)).union(later, _skips(actor, now)))
 
 
 def is_read_by(actor: Actor) -> ColumnElement[bool]:
@@ -207,7 +188,7 @@ def new_token() -> str:
     return secrets.token_hex(32)
 
 
-_HELD = select(*_NAMED).where(is_open(), is_leased(NOW), _entry.assignee == bindparam("holder", type_=String))
+_HELD = select(*_NAMED).where(is_open(), is_leased(NOW), _entry.assignee == bindparam("holder"))
 
 
 def claim_next(
@@ -291,7 +272,10 @@ def _owner(conn: Connection, by: Acting, row: Any) -> str | None:
 
 def opened(now: datetime) -> dict[str, Any]:
     """What an entry says once whoever has the case has its text before them."""
-    return {"first_opened_at": func.coalesce(_entry.first_opened_at, literal(now, Moment)), "last_opened_at": now}
+    return {
+        "first_opened_at": func.coalesce(_entry.first_opened_at, bindparam(None, now, type_=Moment)),
+        "last_opened_at": now,
+    }
 
 
 def _take(
@@ -300,7 +284,7 @@ def _take(
     theirs = {"assignee": by.id, "assigned_by": by.id, "assigned_until": by.now + lease, "lease_token": token}
     if action == OPENED:
         theirs |= opened(by.now)
-    row = conn.execute(update(inbox_entries).where(which).values(theirs).returning(*_NAMED)).first()
+    row = conn.execute(inbox_entries.update().where(which).values(theirs).returning(*_NAMED)).first()
     return None if row is None else _claim(row)
 
 
@@ -326,7 +310,7 @@ def holds(by: Acting, case_id: str, token: str) -> ColumnElement[bool]:
 
 def require_text(conn: Connection, by: Acting, case_id: str, token: str | None) -> bool:
     """Whether this person has read the case. Raises Forbidden unless so, they hold it, or may see any text."""
-    rated = bool(conn.execute(select(has_rated(by.actor, literal(case_id)))).scalar())
+    rated = bool(conn.execute(select(has_rated(by.actor, cases.c.id)).where(cases.c.id == case_id)).scalar())
     mine = select(_entry.case_id).where(holds(by, case_id, token or ""))
     require(by.actor, Action.VIEW_TEXT, by.id if rated or conn.execute(mine).first() is not None else None)
     return rated
@@ -334,7 +318,7 @@ def require_text(conn: Connection, by: Acting, case_id: str, token: str | None) 
 
 def renew(db: Database, by: Acting, case_id: str, token: str, lease: timedelta = LEASE) -> Claim:
     """The same claim with a later expiry, after a sign of activity. Raises LeaseLost."""
-    held = update(inbox_entries).where(holds(by, case_id, token)).values(assigned_until=by.now + lease)
+    held = inbox_entries.update().where(holds(by, case_id, token)).values(assigned_until=by.now + lease)
     with db.write() as conn:
         row = conn.execute(held.returning(*_NAMED)).first()
     if row is None:

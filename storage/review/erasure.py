@@ -8,25 +8,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    CompoundSelect,
-    Connection,
-    SelectBase,
-    Table,
-    and_,
-    case,
-    delete,
-    exists,
-    false,
-    func,
-    insert,
-    or_,
-    select,
-    true,
-    union_all,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, SelectBase, Table, case, false, func, or_, select, true, update
 
 from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
@@ -97,7 +79,7 @@ def erase(db: Database, by: Acting, which: Selection, reason: str) -> Erasure:
         ids = _possible(conn, which)
         request_id = new_id(by.now)
         row = {"id": request_id, "kind": which.by.value, "value": which.value, "reason": reason.strip()[:1_000]}
-        conn.execute(insert(erasure_requests).values(**row, requested_by=by.id, requested_at=by.now))
+        conn.execute(erasure_requests.insert().values(**row, requested_by=by.id, requested_at=by.now))
         append(conn, by, "erasure_requested", request_id, {"by": which.by.value, "cases": len(ids)})
         if current(conn).settings.erasure_by_two:
             return replace(_what_goes(conn, which, ids), waits_for=request_id)
@@ -188,7 +170,7 @@ def _empty(conn: Connection, table: Table, ids: Sequence[str]) -> None:
         return
     its = case_id.in_(ids)
     if "erase" in table.info:
-        conn.execute(delete(table).where(its))
+        conn.execute(table.delete().where(its))
         return
     left = {column: column.info["erase"] for column in table.columns if "erase" in column.info}
     blank = {
@@ -222,7 +204,7 @@ def _named_cases(conn: Connection, which: Selection) -> list[str]:
 def _of_the_id(column: ColumnElement[Any], value: str, conversation: ColumnElement[bool]) -> ColumnElement[bool]:
     """Rows of this id, and of a conversation of this id all cases that its turns became: "7", "7 turn 3", "7 reply"."""
     turns = or_(*(column.startswith(f"{value} {part}", autoescape=True) for part in ("turn ", "reply")))
-    return or_(column == value, and_(conversation, turns))
+    return or_(column == value, conversation & turns)
 
 
 def _possible(conn: Connection, which: Selection) -> list[str]:
@@ -251,7 +233,10 @@ def _refused_by_id(which: Selection) -> ColumnElement[bool]:
 def _are_refused_beside(ids: Sequence[str] | SelectBase) -> ColumnElement[bool]:
     """Refused rows of the same file and id as one of these cases: a `duplicate` has the very words."""
     same = cases.c.id.in_(ids), cases.c.batch_id == _row.batch_id, cases.c.external_id == _row.external_id
-    return _row.batch_id.in_(select(cases.c.batch_id).where(cases.c.id.in_(ids))) & exists().where(*same)
+    return (
+        _row.batch_id.in_(select(cases.c.batch_id).where(cases.c.id.in_(ids)))
+        & select(cases.c.id).where(*same).exists()
+    )
 
 
 def _find_refused(conn: Connection, which: Selection, ids: Sequence[str]) -> set[tuple[str, int]]:
@@ -309,7 +294,7 @@ def expire(db: Database, now: datetime) -> Mapping[str, int]:
         if ids:
             gone += Counter({"texts": len(ids), REFUSED: erase_rows(conn, ids, None, now)})
         for name, (table, old) in others.items():
-            count = _blank(conn, old) if name == REFUSED else conn.execute(delete(table).where(old)).rowcount
+            count = _blank(conn, old) if name == REFUSED else conn.execute(table.delete().where(old)).rowcount
             gone += Counter({name: count})
         if gone:
             append(conn, SYSTEM.at(now), "expired", None, dict(gone), rows={cases: ids, inbox_entries: ids})
@@ -318,7 +303,7 @@ def expire(db: Database, now: datetime) -> Mapping[str, int]:
     return gone
 
 
-def _old_texts(settings: SiteSettings, now: datetime) -> CompoundSelect[str] | None:
+def _old_texts(settings: SiteSettings, now: datetime) -> Any:
     """Cases settled, or abandoned as their batch was cancelled, so long ago, of which nobody has had to read, see to or
     acknowledge anything since, and that are not erased yet. None where texts are kept.
     """
@@ -326,19 +311,18 @@ def _old_texts(settings: SiteSettings, now: datetime) -> CompoundSelect[str] | N
         return None
     before = now - timedelta(days=settings.keep_texts_days)
     entry, seen, follow_up = inbox_entries.c, acknowledgements.c, follow_ups.c
-    acknowledged = exists().where(seen.case_id == screenings.c.case_id, seen.at < before)
-    settled = select(screenings.c.case_id).where(screenings.c.completed_at < before, or_(~is_listed(), acknowledged))
+    acknowledged = select(seen.case_id).where(seen.case_id == screenings.c.case_id, seen.at < before).exists()
+    settled = select(screenings.c.case_id).where(screenings.c.completed_at < before, ~is_listed() | acknowledged)
     cancelled = select(batches.c.id).where(batches.c.cancelled_at < before)
     abandoned = select(pending_cases.c.case_id).where(pending_cases.c.batch_id.in_(cancelled))
     followed = select(follow_up.case_id).where(or_(follow_up.closed_at.is_(None), follow_up.closed_at >= before))
-    return union_all(
-        *(
-            found.outerjoin(inbox_entries, entry.case_id == case_id).where(
-                or_(entry.case_id.is_(None), entry.closed_at < before), ~was_erased(case_id), case_id.not_in(followed)
-            )
-            for found, case_id in ((settled, screenings.c.case_id), (abandoned, pending_cases.c.case_id))
+    done, gone = (
+        found.outerjoin(inbox_entries, entry.case_id == case_id).where(
+            or_(entry.case_id.is_(None), entry.closed_at < before), ~was_erased(case_id), case_id.not_in(followed)
         )
+        for found, case_id in ((settled, screenings.c.case_id), (abandoned, pending_cases.c.case_id))
     )
+    return done.union_all(gone)
 
 
 def _old_rows(settings: SiteSettings, now: datetime) -> _Rows:
@@ -351,7 +335,7 @@ def _old_rows(settings: SiteSettings, now: datetime) -> _Rows:
         "sessions": (settings.keep_sessions_days, sessions, sessions.c.seen_at, true()),
     }
     return {
-        name: (table, and_(at < now - timedelta(days=days), which))
+        name: (table, (at < now - timedelta(days=days)) & which)
         for name, (days, table, at, which) in kinds.items()
         if days
     }

@@ -21,7 +21,7 @@ from screening.review.triage import Priority
 from storage.database import Database, begins, record
 from storage.review.claims import (
     NOW,
-    cases_in_hands,
+    are_in_hands,
     in_order,
     in_priorities,
     is_assigned,
@@ -275,7 +275,7 @@ def first_due_by_priority(db: Database, actor: Actor) -> Mapping[Priority, datet
 @lru_cache
 def _by_state(actor: Actor, batch: str | None) -> Select[Any]:
     """The statement that counts open cases by their state: all of one batch, else those that may not be free."""
-    which = _entry.case_id.in_(cases_in_hands(actor, NOW)) if batch is None else of_batch(batch)
+    which = are_in_hands(actor, NOW) if batch is None else of_batch(batch)
     until = case((is_assigned(NOW), _entry.assigned_until)).label("until")
     standing = select(state(actor, NOW).label("state"), _entry.priority, until).where(which, is_open()).subquery().c
     first = func.min(standing.until, type_=Moment).label("until")
