@@ -234,22 +234,17 @@ def _summary(row: Row[Any], progress: Progress) -> BatchSummary:
 
 def _progress(conn: Connection, batch: Row[Any], found: Standing, now: datetime | None) -> Progress:
     sums = found.totals
-    counts = {name: getattr(sums, name) for name in ("accepted", "rejected", "safe", "unsafe", "human_review")}
+    same = ("accepted", "rejected", "safe", "unsafe", "human_review", "pending", "lost_calls")
+    stands = ("state", "why", "failed", "caps", "rows_missing")
     return Progress(
-        **counts,
-        state=found.state,
-        why=found.why,
+        **{name: getattr(sums, name) for name in same},
+        **{name: getattr(found, name) for name in stands},
         rows_in=sums.accepted + sums.rejected,
-        pending=sums.pending,
-        failed=found.failed,
         calls=sums.calls + sums.lost_calls,
-        lost_calls=sums.lost_calls,
         cost_usd=sums.known_cost_usd,
-        caps=found.caps,
         started_at=batch.created_at,
         finished_at=sums.last_completed_at if found.state is BatchState.FINISHED else None,
         rate=_rate(conn, batch, now or sums.last_completed_at),
-        rows_missing=found.rows_missing,
     )
 
 

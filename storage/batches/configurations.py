@@ -229,14 +229,12 @@ def keep_version(db: Database, by: Acting, pipeline: PipelineConfig, note: str, 
         number = 1 if newest is None else int(newest.number) + 1
         if based_on != number - 1:
             raise Stale(f"version {number - 1} of {pipeline.name} was saved in the meantime")
-        made = PipelineVersion(pipeline=pipeline, number=number, note=note.strip(), by=by.id, at=by.now)
         row = {"name": pipeline.name, "version": pipeline.version, "body": pipeline.model_dump(mode="json")}
-        fields = ("number", "note", "by", "at")
-        conn.execute(insert(pipeline_versions).values(row | {name: getattr(made, name) for name in fields}))
-        append(
-            conn, by, "pipeline_saved", f"{pipeline.name}/{number}", {"version": pipeline.version}, pipeline_versions
-        )
-    return made
+        row |= {"number": number, "note": note.strip(), "by": by.id, "at": by.now}
+        made = conn.execute(insert(pipeline_versions).values(row).returning(pipeline_versions)).one()
+        subject = f"{pipeline.name}/{number}"
+        append(conn, by, "pipeline_saved", subject, {"version": pipeline.version}, pipeline_versions)
+    return record(PipelineVersion, made, pipeline=pipeline)
 
 
 def list_versions(db: Database, actor: Actor, name: str | None = None) -> tuple[PipelineVersion, ...]:

@@ -127,14 +127,10 @@ def open_again(
 ) -> None:
     """Another review of the case is due, by a target of its own that begins now."""
     priority = Priority(conn.execute(select(_entry.priority).where(_entry.case_id == case_id)).scalar_one())
-    again = {
-        "review_round": review_round,
-        "closed_at": None,
-        "due_at": due_at(priority, now, settings.targets),
-        **changed,
-    }
+    again = {"review_round": review_round, "due_at": due_at(priority, now, settings.targets), **changed}
     first = func.coalesce(_entry.first_due_at, _entry.due_at)
-    conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(first_due_at=first, **again))
+    opened = update(inbox_entries).where(_entry.case_id == case_id)
+    conn.execute(opened.values(first_due_at=first, closed_at=None, **again))
 
 
 def _urgency(priority: Priority, now: datetime, settings: SiteSettings) -> dict[str, Any]:
@@ -347,12 +343,8 @@ def _error(which: Callable[[ColumnElement[int]], ColumnElement[int]]) -> ColumnE
 
 def _failures_by_kind() -> Select[Any]:
     """What failed by itself, by the kind of its last error."""
-    columns = (
-        case_errors.c.kind,
-        func.count().label("waiting"),
-        func.min(case_errors.c.at, type_=Moment).label("since"),
-    )
-    joined = select(*columns).select_from(pending_cases).join(case_errors, case_errors.c.id == _error(func.max))
-    return joined.where(
-        _waits.ready_at.is_(None), case_errors.c.kind != "unwatched", ~is_cancelled(_waits.batch_id)
-    ).group_by(case_errors.c.kind)
+    error = case_errors.c
+    counted = select(error.kind, func.count().label("waiting"), func.min(error.at, type_=Moment).label("since"))
+    joined = counted.select_from(pending_cases).join(case_errors, error.id == _error(func.max))
+    failed = _waits.ready_at.is_(None), error.kind != "unwatched", ~is_cancelled(_waits.batch_id)
+    return joined.where(*failed).group_by(error.kind)

@@ -134,14 +134,8 @@ def _carry_out(conn: Connection, by: Acting, request_id: str, which: Selection, 
     _blank(conn, _refused_by_id(which))
     done = {"done_by": by.id, "done_at": by.now, "cases": len(ids), "value": _hash(which.value)}
     conn.execute(update(erasure_requests).where(_request.id == request_id).values(done))
-    append(
-        conn,
-        by,
-        "erased",
-        request_id,
-        {"cases": gone.cases, "rejected": gone.rejected},
-        rows={cases: ids, inbox_entries: ids},
-    )
+    told, rows = {"cases": gone.cases, "rejected": gone.rejected}, {cases: ids, inbox_entries: ids}
+    append(conn, by, "erased", request_id, told, rows=rows)
     return gone
 
 

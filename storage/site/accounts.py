@@ -193,16 +193,15 @@ def _end_sessions(conn: Connection, account_id: str, now: datetime) -> int:
 
 def set_roles(db: Database, by: Acting, account_id: str, roles: frozenset[Role]) -> Account:
     """What a person may do from now on, sessions that are open included. Raises KeyError, LastAdmin."""
-    details = {"roles": sorted(role.value for role in roles)}
-    return _change(db, by, account_id, {"roles": details["roles"]}, "roles_set", details)
+    return _change(db, by, account_id, "roles_set", {"roles": sorted(role.value for role in roles)})
 
 
 def set_active(db: Database, by: Acting, account_id: str, active: bool) -> Account:
     """Switch an account off (its sessions end) or on again. Raises KeyError, LastAdmin."""
-    return _change(db, by, account_id, {"active": active}, "active_set", {"active": active})
+    return _change(db, by, account_id, "active_set", {"active": active})
 
 
-def _change(db: Database, by: Acting, account_id: str, values: dict[str, Any], action: str, details: Any) -> Account:
+def _change(db: Database, by: Acting, account_id: str, action: str, values: dict[str, Any]) -> Account:
     require(by.actor, Action.MANAGE_ACCOUNTS)
     with db.write() as conn:
         serialise(conn)  # two admins who switch each other off: one of them stays
@@ -214,14 +213,13 @@ def _change(db: Database, by: Acting, account_id: str, values: dict[str, Any], a
             raise LastAdmin("this is the last account that can manage accounts")
         if not changed.active:
             _end_sessions(conn, account_id, by.now)
-        append(conn, by, action, account_id, details, accounts)
+        append(conn, by, action, account_id, values, accounts)
     return changed
 
 
 def list_accounts(db: Database, actor: Actor) -> tuple[Account, ...]:
     require(actor, Action.MANAGE_ACCOUNTS)
-    rows = db.rows(select(accounts).order_by(accounts.c.display_name, accounts.c.id))
-    return tuple(_account(row) for row in rows)
+    return tuple(map(_account, db.rows(select(accounts).order_by(accounts.c.display_name, accounts.c.id))))
 
 
 _ACTIVE = select(accounts).where(accounts.c.active.is_(True)).order_by(accounts.c.display_name)
