@@ -229,8 +229,8 @@ def keep_version(db: Database, by: Acting, pipeline: PipelineConfig, note: str, 
         number = 1 if newest is None else int(newest.number) + 1
         if based_on != number - 1:
             raise Stale(f"version {number - 1} of {pipeline.name} was saved in the meantime")
-        row = {"name": pipeline.name, "version": pipeline.version, "body": pipeline.model_dump(mode="json")}
-        row |= {"number": number, "note": note.strip(), "by": by.id, "at": by.now}
+        row: dict[str, Any] = {"name": pipeline.name, "version": pipeline.version, "number": number}
+        row |= {"body": pipeline.model_dump(mode="json"), "note": note.strip(), "by": by.id, "at": by.now}
         made = conn.execute(insert(pipeline_versions).values(row).returning(pipeline_versions)).one()
         subject = f"{pipeline.name}/{number}"
         append(conn, by, "pipeline_saved", subject, {"version": pipeline.version}, pipeline_versions)
