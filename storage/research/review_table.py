@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
 from screening.review.actors import Acting, Actor, pseudonym
 from screening.review.policy import Action, require
@@ -59,10 +59,9 @@ class Switch:
 def review_table(db: Database, actor: Actor, key: str, batch_id: str | None = None) -> ReviewTable:
     """Every blind first review of closed cases, of one batch or of all; reviewers under pseudonyms."""
     require(actor, Action.VIEW_AGREEMENT)
-    query = select(reviews, cases.c.batch_id, cases.c.external_id)
-    query = query.where(reviews.c.version == 1, reviews.c.blind.is_(True))
+    query = select(reviews, cases.c.batch_id, cases.c.external_id).where(*_BLIND_FIRST)
     with db.read() as conn:
-        rows = conn.execute(_restrict_to_closed(query, batch_id).order_by(reviews.c.case_id)).all()
+        rows = conn.execute(_of_batch(query, batch_id).order_by(reviews.c.case_id)).all()
         chosen = _chosen_by_coin(conn, rows)
     reviewers = tuple(sorted({pseudonym(key, row.reviewer) for row in rows}))
     external_ids = {row.case_id: row.external_id for row in rows}
@@ -96,14 +95,10 @@ def _chosen_by_coin(conn: Connection, rows: Sequence[Any]) -> set[str]:
 def open_disagreements(db: Database, actor: Actor, batch_id: str | None = None) -> int:
     """Cases read twice at random that wait for a third look: they are not in the table yet, and belong there."""
     require(actor, Action.VIEW_AGREEMENT)
-    entry = inbox_entries.c
-    query = select(reviews.c.case_id, reviews.c.review_round, reviews.c.at).join(cases, cases.c.id == reviews.c.case_id)
-    query = query.join(inbox_entries, entry.case_id == reviews.c.case_id)
-    query = query.where(entry.closed_at.is_(None), LATER_REVIEW, entry.review_round == "third")
-    query = query.where(reviews.c.version == 1, reviews.c.blind.is_(True))
+    disputed = and_(~_CLOSED, LATER_REVIEW, inbox_entries.c.review_round == "third")
+    query = select(reviews.c.case_id, reviews.c.review_round, reviews.c.at).where(*_BLIND_FIRST)
     with db.read() as conn:
-        one = query if batch_id is None else query.where(cases.c.batch_id == batch_id)
-        return len(_chosen_by_coin(conn, conn.execute(one).all()))
+        return len(_chosen_by_coin(conn, conn.execute(_of_batch(query, batch_id, disputed)).all()))
 
 
 def random_double_reviews(db: Database, actor: Actor) -> tuple[bool, ...]:
@@ -112,7 +107,7 @@ def random_double_reviews(db: Database, actor: Actor) -> tuple[bool, ...]:
     still wait for a third are among them, as without them reviewers would look better than they are. Raises Forbidden.
     """
     require(actor, Action.VIEW_RESULTS)
-    given = select(reviews).where(reviews.c.version == 1, reviews.c.blind.is_(True), reviews.c.review_round != "third")
+    given = select(reviews).where(*_BLIND_FIRST, reviews.c.review_round != "third")
     with db.read() as conn:
         rows = conn.execute(given.order_by(reviews.c.at, reviews.c.id)).all()
         chosen = _chosen_by_coin(conn, rows)
@@ -145,7 +140,7 @@ def switches(db: Database, actor: Actor, key: str, batch_id: str | None = None) 
     query = query.join(unblindings, served).outerjoin(screenings, screenings.c.case_id == reviews.c.case_id)
     accepted = select(adjudications.c.case_id, adjudications.c.label).order_by(adjudications.c.version)
     with db.read() as conn:
-        rows = conn.execute(_restrict_to_closed(query, batch_id).order_by(reviews.c.case_id, reviews.c.version)).all()
+        rows = conn.execute(_of_batch(query, batch_id).order_by(reviews.c.case_id, reviews.c.version)).all()
         labels = {row.case_id: row.label for row in conn.execute(accepted)}
     given: dict[tuple[str, str], list[Any]] = {}
     for row in rows:
@@ -173,17 +168,20 @@ def reviews_by_priority(db: Database, actor: Actor, batch_id: str | None = None)
     """What reviewers said by the priority they saw, which may tell them what to expect; the most urgent first."""
     require(actor, Action.VIEW_AGREEMENT)
     columns = reviews.c.priority, reviews.c.label, func.count().label("n")
-    query = select(*columns).select_from(reviews).where(reviews.c.version == 1, reviews.c.blind.is_(True))
-    query = _restrict_to_closed(query, batch_id).group_by(reviews.c.priority, reviews.c.label)
+    query = _of_batch(select(*columns).select_from(reviews).where(*_BLIND_FIRST), batch_id)
+    query = query.group_by(reviews.c.priority, reviews.c.label)
     found: dict[Priority | None, dict[str, int]] = {}
     for row in db.rows(query.order_by(reviews.c.priority.is_(None), reviews.c.priority)):
         found.setdefault(None if row.priority is None else Priority(row.priority), {})[row.label] = row.n
     return found
 
 
-def _restrict_to_closed(query: Select[Any], batch_id: str | None) -> Select[Any]:
-    joined = query.join(cases, cases.c.id == reviews.c.case_id).join(
-        inbox_entries, inbox_entries.c.case_id == reviews.c.case_id
-    )
-    closed = joined.where(inbox_entries.c.closed_at.is_not(None))
-    return closed if batch_id is None else closed.where(cases.c.batch_id == batch_id)
+_BLIND_FIRST = reviews.c.version == 1, reviews.c.blind.is_(True)
+_CLOSED = inbox_entries.c.closed_at.is_not(None)
+
+
+def _of_batch(query: Select[Any], batch_id: str | None, which: ColumnElement[bool] = _CLOSED) -> Select[Any]:
+    """The reviews of the closed cases, or of others, of a batch or of all."""
+    joined = query.join(cases, cases.c.id == reviews.c.case_id).where(which)
+    joined = joined.join(inbox_entries, inbox_entries.c.case_id == reviews.c.case_id)
+    return joined if batch_id is None else joined.where(cases.c.batch_id == batch_id)
