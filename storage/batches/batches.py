@@ -193,21 +193,14 @@ def progress(db: Database, batch_id: str, now: datetime | None = None) -> Progre
 
 
 def list_batches(
-    db: Database,
-    actor: Actor,
-    limit: int = 50,
-    offset: int = 0,
-    *,
-    kind: Literal["batch", "interactive"] | None = "batch",
-    now: datetime | None = None,
+    db: Database, actor: Actor, limit: int = 50, offset: int = 0, *, now: datetime | None = None
 ) -> tuple[BatchSummary, ...]:
-    """The newest first, each with its `progress`; ``kind`` None lists single texts too."""
+    """The newest first, each with its `progress`, without single texts."""
     require(actor, Action.VIEW_BATCHES)
-    query = select(batches).order_by(batches.c.created_at.desc(), batches.c.id.desc()).limit(limit).offset(offset)
-    if kind is not None:
-        query = query.where(batches.c.kind == kind)
+    query = select(batches).where(batches.c.kind == "batch")
+    newest = query.order_by(batches.c.created_at.desc(), batches.c.id.desc()).limit(limit).offset(offset)
     with db.read() as conn:
-        rows = conn.execute(query).all()
+        rows = conn.execute(newest).all()
         found = standings(conn, [row.id for row in rows])
         return tuple(_summary(row, _progress(conn, row, found[row.id], now)) for row in rows)
 

@@ -251,14 +251,17 @@ def _log(db: Database, by: Acting, batch_id: str, kind: str) -> None:
 _DAY_US = 86_400_000_000
 
 
-def daily_costs(db: Database, by: Acting, days: int = 30, zone: tzinfo = UTC) -> dict[date, Row[Any]]:
-    """The last days with calls, the newest first: their ``calls``, ``tokens``, known ``cost_usd``, and
+DAYS = 30
+
+
+def daily_costs(db: Database, by: Acting, zone: tzinfo = UTC) -> dict[date, Row[Any]]:
+    """The days with calls of the last ones, the newest first: their ``calls``, ``tokens``, known ``cost_usd``, and
     ``unpriced_calls`` whose price is not known. Calls that decide, on the day their node ended, and those of
     comparisons, on the day their case was done; days are those of a zone, as far ahead of UTC as it is now. Raises
     Forbidden.
     """
     require(by.actor, Action.VIEW_BATCHES)
-    since = by.now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days - 1)
+    since = by.now.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=DAYS - 1)
     ahead = by.now.astimezone(zone).utcoffset() or timedelta()
     run, tried = node_runs.c, comparison_outcomes.c
     tokens = (run.input_tokens + run.output_tokens).label("tokens")

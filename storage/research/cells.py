@@ -90,12 +90,9 @@ class CellPage:
         return len(self.ids)
 
 
-def cell_page(
-    db: Database, by: Acting, wanted: Cell, limit: int = 50, offset: int = 0, *, hide: bool | None = None
-) -> CellPage:
+def cell_page(db: Database, by: Acting, wanted: Cell, limit: int = 50, offset: int = 0) -> CellPage:
     """The cases wanted, in the file's order where nothing else is asked for. What is shown of cases in review is
-    written down; ``hide`` says whether it is hidden, None: as this person has chosen. Who may not see outcomes gets the
-    cases of a batch, or of a group, with nothing but their names. Raises Forbidden.
+    written down. Who may not see outcomes gets those of a batch, or of a group, with nothing but their names.
     """
     outcomes = is_allowed(by.actor, Action.VIEW_RESULTS)
     if not outcomes:  # members, order and columns of the list tell nothing of outcomes, labels or the queue
@@ -104,7 +101,7 @@ def cell_page(
         require(by.actor, Action.VIEW_BATCHES if plain else Action.VIEW_RESULTS)
     with db.read() as conn:
         ids = listed_ids(conn, wanted)
-        is_hidden = hidden_from(conn, by.actor, cases.c.id, hide) if outcomes else true()
+        is_hidden = hidden_from(conn, by.actor, cases.c.id, None) if outcomes else true()
         hidden_ones = select(cases.c.id).where(cases.c.id.in_(ids), is_hidden).order_by(cases.c.row, cases.c.id)
         hidden = dict.fromkeys(conn.execute(hidden_ones).scalars())
         known = [case_id for case_id in ids if case_id not in hidden]
@@ -120,11 +117,11 @@ def cell_page(
     return CellPage(cases=found, ids=ids[:MOST_LISTED], hidden=left_out, more=len(ids) > MOST_LISTED)
 
 
-def listed_case(db: Database, by: Acting, case_id: str, *, hide: bool | None = None) -> Result | None:
+def listed_case(db: Database, by: Acting, case_id: str) -> Result | None:
     """One case as lists show it to this person; None for one there is not. Raises Forbidden."""
     require(by.actor, Action.VIEW_RESULTS)
     with db.read() as conn:
-        found = _cases(conn, [case_id], hidden_from(conn, by.actor, cases.c.id, hide))
+        found = _cases(conn, [case_id], hidden_from(conn, by.actor, cases.c.id, None))
     record_shown(db, by, [case.case_id for case in found if case.in_review and not case.hidden])
     return found[0] if found else None
 

@@ -122,10 +122,6 @@ class Counts:
         """Cases that "the next one" could give this person now."""
         return self.by_state[State.FREE]
 
-    @property
-    def held(self) -> int:
-        return self.by_state[State.HELD]
-
 
 def queue(
     db: Database,

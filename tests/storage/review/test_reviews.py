@@ -705,4 +705,5 @@ def test_cases_of_a_priority_are_counted_as_far_as_a_limit_beyond_what_somebody_
     assert late.late_by_priority == dict.fromkeys(Priority, 0) | {P1: 11}
     assert (late.free_by_priority[P1], late.free_by_priority[P3]) == (11, 3)
     held = counts(db, BOTH.at(NOW))
-    assert (held.held, held.free_by_priority[P1], held.free) == (15, 5, 8), "what is in other hands hides no free case"
+    hands = held.by_state["held"]
+    assert (hands, held.free_by_priority[P1], held.free) == (15, 5, 8), "what is in other hands hides no free case"
