@@ -20,8 +20,7 @@ from benchmarks.figures import tell
 from screening.labels import Label
 from screening.review.actors import Actor, Role
 from storage.database import Database
-from storage.research.cells import cell_choices, cell_page, confusions
-from storage.research.listed import Cell
+from storage.research.cells import Cell, cell_choices, cell_page, confusions
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 WHO = Actor(id="rae", name="Rae", roles=frozenset({Role.RESEARCHER}))

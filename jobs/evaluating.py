@@ -45,7 +45,7 @@ from screening.review.actors import Actor
 from screening.review.policy import Action, require
 from storage.batches.counts import BatchStanding, batch_now
 from storage.database import Database
-from storage.research.listed import MOST_LISTED
+from storage.research.cells import MOST_LISTED
 from storage.research.recordings import (
     RecordedColumns,
     case_names,

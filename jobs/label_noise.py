@@ -26,7 +26,7 @@ from screening.evaluation.corrected import (
 from screening.evaluation.label_errors import PossibleError, Ranking, ReviewOrder, review_order
 from screening.evaluation.metrics import NONE, Codes, Integers
 from storage.database import Database
-from storage.research.listed import MOST_LISTED
+from storage.research.cells import MOST_LISTED
 from storage.research.recordings import (
     Named,
     RecordedColumns,

@@ -23,7 +23,7 @@ from screening.review.review_form import ReviewLabel
 from screening.words import count_of
 from storage.batches.counts import Standing
 from storage.database import Database
-from storage.research.listed import MOST_LISTED
+from storage.research.cells import MOST_LISTED
 from storage.research.reliability import audited_reviews
 from storage.research.review_table import (
     PriorityReviews,

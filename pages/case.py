@@ -17,7 +17,7 @@ from screening.text.injection import injection_signs
 from screening.words import count_of
 from storage.batches import batches
 from storage.database import Stale
-from storage.research.listed import Cell
+from storage.research.cells import Cell
 from storage.review import adjudication, follow_ups, reviews
 from storage.review.adjudication import Adjudication, Method, ReasonNeeded
 from storage.review.claims import NotAvailable

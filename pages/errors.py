@@ -18,8 +18,7 @@ from screening.text.display import visible
 from screening.words import count_of
 from storage.batches.batches import BatchSummary
 from storage.batches.counts import PENDING, batch_now
-from storage.research.cells import Confusions, Counts, confusions, groups
-from storage.research.listed import Cell, Labels
+from storage.research.cells import Cell, Confusions, Counts, Labels, confusions, groups
 
 REFERENCES = (Label.SAFE.value, Label.UNSAFE.value)
 OUTCOMES: Mapping[str, str] = {

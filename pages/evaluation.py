@@ -12,7 +12,7 @@ from screening.review.policy import Action, require
 from screening.words import count_of
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import BatchSummary
-from storage.research.listed import Labels
+from storage.research.cells import Labels
 
 LABELS: dict[Labels, str] = {"original": "Original labels", "adjudicated": "Final labels, estimated from reviews"}
 

@@ -15,8 +15,8 @@ from screening.evaluation.label_errors import Ranking
 from screening.review.policy import Action, is_allowed, require
 from screening.text.display import visible
 from screening.words import count_of
+from storage.research.cells import Cell
 from storage.research.corrected_labels import Entry, count_labels, ledger
-from storage.research.listed import Cell
 from storage.review.follow_ups import request_second_looks
 
 ORDERS = {Ranking.EVIDENCE: "AI disagreement", Ranking.CONFIDENT_LEARNING: "Confident learning (cleanlab)"}

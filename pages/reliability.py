@@ -22,7 +22,7 @@ from screening.review.policy import Action, require
 from screening.review.review_form import FORM_VERSION
 from screening.words import count_of
 from storage.batches.counts import configuration_now, count_reviews, revisions_now
-from storage.research.listed import MOST_LISTED, Cell
+from storage.research.cells import MOST_LISTED, Cell
 from storage.research.reliability import REFERENCE, measured_configurations, priorities_shown, settled_cases, severities
 from storage.settings_store import audit_plan
 

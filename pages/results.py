@@ -5,7 +5,7 @@ import streamlit as st
 from pages.research.case_list import case_list, filters
 from pages.ui import context, downloads, shell, widgets
 from screening.review.policy import Action, is_allowed, require
-from storage.research.listed import Cell
+from storage.research.cells import Cell
 
 db, person = context.database(), context.actor()
 require(person, Action.VIEW_BATCHES)

@@ -24,7 +24,7 @@ from storage.batches.counts import IN_REVIEW, PENDING
 from storage.batches.results import Result
 from storage.database import Database
 from storage.research import cells
-from storage.research.listed import Cell, Sort
+from storage.research.cells import Cell, Sort
 from storage.review import claims, evidence
 from storage.review.follow_ups import MOST, SecondLooks, request_second_looks
 from storage.visibility import choose_hiding, hides_in_review, is_erased

@@ -25,7 +25,7 @@ from screening.labels import Label, Outcome
 from screening.review.policy import Action, is_allowed
 from screening.words import count_of
 from storage.database import Database
-from storage.research.listed import Cell
+from storage.research.cells import Cell
 from storage.review.follow_ups import MOST, request_second_looks
 
 LEVELS = (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1)

@@ -29,7 +29,7 @@ from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.counts import kind_of
 from storage.batches.intake import SHOWN_TO_AGENTS, text_for_agents
 from storage.database import Database, record
-from storage.research.listed import MOST_LISTED
+from storage.research.cells import MOST_LISTED
 from storage.research.reliability import SEVERAL, is_first_review
 from storage.schema import adjudications, cases, inbox_entries, node_runs, reviews, screenings
 from storage.visibility import is_accepted, order_given

@@ -32,9 +32,8 @@ from storage.batches.screenings import committed_runs, gap_of
 from storage.clock import new_id
 from storage.database import Database
 from storage.research import cells, recordings, reliability
-from storage.research.cells import add_tag
+from storage.research.cells import MOST_LISTED, Cell, add_tag
 from storage.research.corrected_labels import CorrectedRow, dataset_version, export_corrected_labels, ledger
-from storage.research.listed import MOST_LISTED, Cell
 from storage.research.review_table import switches
 from storage.review.adjudication import Method, adjudicate, amend
 from storage.review.claims import claim_next

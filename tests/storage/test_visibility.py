@@ -30,9 +30,8 @@ from storage.batches.intake import add_rows, close_intake
 from storage.batches.results import results
 from storage.clock import new_id
 from storage.database import Database
-from storage.research.cells import cell_page, confusions, listed_case
+from storage.research.cells import Cell, cell_page, confusions, listed_case
 from storage.research.corrected_labels import export_corrected_labels
-from storage.research.listed import Cell
 from storage.research.review_table import review_table, switches
 from storage.review import claims, evidence, inbox, reviews
 from storage.review.adjudication import adjudicate, reveal_versions

@@ -30,8 +30,7 @@ from storage.batches.pending import record_error
 from storage.batches.results import results
 from storage.clock import new_id
 from storage.database import Database
-from storage.research.cells import control_cases
-from storage.research.listed import Cell
+from storage.research.cells import Cell, control_cases
 from storage.research.reliability import audit_sample
 from storage.research.review_table import reviews_by_priority
 from storage.review.claims import claim_next, my_claims

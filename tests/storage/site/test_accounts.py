@@ -26,7 +26,7 @@ from storage import settings_store
 from storage.audit_log import events, verify
 from storage.batches import configurations as pipelines
 from storage.database import Database, Stale
-from storage.research.listed import Cell
+from storage.research.cells import Cell
 from storage.review import claims, inbox
 from storage.review.erasure import By, Selection
 from storage.review.reviews import load_draft, save_draft
