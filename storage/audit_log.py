@@ -227,12 +227,12 @@ def append(
     rows: Rows | None = None,
     inserted: Mapping[Table, Inserted] | None = None,
 ) -> int:
-    """Add one event inside the caller's transaction and return its number. It has digests, which the check of the log
-    compares, of the rows that decide something and that the transaction made or changed: those of the subject in
-    ``tables``, or ``rows`` of several subjects; of the subject's rows that it ``inserted`` whole, without reading them.
+    """Add one event inside the caller's transaction and return its number. It has digests, for the check of the log, of
+    the rows that the transaction made or changed: those of the subject in ``tables``, or ``rows`` of several subjects;
+    of the subject's rows that it ``inserted`` whole, without reading them. ValueError for a detail long enough to be a
+    message.
 
-    Call it last in the transaction: on PostgreSQL the log's lock is held from here to the commit. SQLite's
-    writers are already one at a time (BEGIN IMMEDIATE). ValueError for a detail long enough to be a message.
+    Call it last in the transaction: on PostgreSQL the log's lock is held from here to the commit.
     """
     key = site_key()
     named = {table: (subject,) for table in tables if subject} | dict(rows or {})

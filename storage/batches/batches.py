@@ -57,12 +57,11 @@ class NewBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a batch is. rows_in = accepted + rejected; accepted = safe + unsafe + human_review + pending.
-
-    ``failed`` are those of ``pending`` that wait for a retry request. ``calls`` are all calls made, with the
-    ``lost_calls`` whose draws did not count. ``cost_usd`` is None where part of it is unknown. ``rate`` is
-    outcomes per second over the last minute of work; None before there is any. ``rows_missing`` is the code of why no
-    more rows are taken in of a file that has more.
+    """How far a batch is: rows_in = accepted + rejected; accepted = safe + unsafe + human_review + pending. ``failed``
+    are those of ``pending`` that wait for a retry request. ``calls`` are all made, with the ``lost_calls`` whose draws
+    did not count; ``cost_usd`` is None where part of it is unknown. ``rate`` is outcomes per second over the last
+    minute of work; None before any. ``rows_missing`` is the code of why no more rows are taken in of a file that has
+    more.
     """
 
     state: BatchState

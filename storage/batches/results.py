@@ -30,20 +30,16 @@ PAGE = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One accepted row. ``outcome`` is an outcome's value or ``pending``; ``calls`` and ``cost_usd`` are those of its
-    committed runs, so far. ``error`` is the kind of the last error of a row that is pending.
+    """One accepted row. ``outcome`` is an outcome's value or ``pending``; ``calls`` and ``cost_usd`` are of its
+    committed runs so far; ``error`` is the kind of the last error of a pending row. ``gap`` is how far the most
+    frequent answer of the deciding agent lay ahead of the second, as a share of its draws, ``grounds`` what a settled
+    row rests on; both None where no agent was asked.
 
-    ``gap`` is how far the most frequent answer of the agent that ended the case lay ahead of the second, as a share of
-    its draws; ``grounds`` says what a settled row rests on. Both are None where no agent was asked; where part was read
-    off from probabilities no error level holds, and ``delta`` is None.
+    ``in_review`` cases are open in the inbox; of a ``hidden`` one nothing is given that the AI made of it, nor ``tags``
+    and ``remarks``. ``accepted`` is the label that people accepted; None without one, and while it is in review.
 
-    ``in_review`` cases are open in the inbox. ``hidden`` marks one of them of which whoever asks hides the outcome: it
-    is ``in review``, and nothing else that the AI made of it is given, nor the ``tags`` and ``remarks`` of researchers.
-
-    ``accepted`` is the label that people accepted, the final one; None without one and while it is in review.
-
-    ``delta`` bounds errors on the way that the text took, ``pipeline_delta`` on any way through the batch's pipeline;
-    None where an agent has no bound. ``contract`` says in words which errors that bounds. `results` alone gives these
+    ``delta`` bounds errors on the way that the text took, ``pipeline_delta`` on any way through the pipeline,
+    ``contract`` says which; None where an agent has no bound or answers were read off. `results` alone gives the last
     two.
     """
 

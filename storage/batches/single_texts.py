@@ -41,15 +41,12 @@ _KNOWN = Configurations()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SingleText:
-    """A submitted text as it stands. ``draws`` are codes by "node/variant", of draws or of the
-    distribution that was read off; ``outcome`` None is pending.
-
-    ``reply`` is a chatbot's, where one was handed in with the text; ``thread`` says where the turns of a conversation
-    stand; ``flags`` by part, "text" and "reply".
-    ``error`` is the kind of the last failure while the case waits for a retry request, else None. ``started``: a worker
-    has begun; ``in_inbox``: it waits there for a review. ``asked_first`` counts the calls that told too little of
-    their probabilities, so that answers were drawn. ``heard_at``: when an answer last came while it is screened, or
-    the watching began.
+    """A submitted text as it stands. ``draws`` are codes by "node/variant", of draws or of the distribution that was
+    read off; ``outcome`` None is pending. ``reply`` is a chatbot's; ``thread`` says where the turns of a conversation
+    stand; ``flags`` are by part. ``error`` is the kind of the last failure while it waits for a retry request.
+    ``started``: a worker has begun; ``in_inbox``: it waits for a review. ``asked_first`` counts calls that told too
+    little of their probabilities, so that answers were drawn. ``heard_at``: when an answer last came, or the watching
+    began.
     """
 
     case_id: str

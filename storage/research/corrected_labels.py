@@ -45,15 +45,13 @@ class ReviewerLabel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectedRow:
-    """One case of a corrected data set.
+    """One case of a corrected data set. ``final_label`` is the accepted label, which a case that was opened again does
+    not have, else the reference; ``final_source`` says which: adjudicated (by several), one reviewer, reference, none.
 
-    ``final_label`` is the accepted label, else the reference; ``final_source`` says which: adjudicated (by several
-    reviewers), one reviewer, reference, none. A case that was opened again has no accepted label until it is closed.
-    ``provenance`` is what was announced of the file and its labels at intake. ``as_of`` is how many accepted labels of
-    the batch the data set holds, its reviews are those given by then, and ``version`` names just that. ``hidden``
-    marks a case in review of which whoever exports hides the outcome: what it was screened with, reviews and tags are
-    left out too. ``pipeline_delta`` bounds a wrong label anywhere on a way through the pipeline; None where an agent
-    has no bound.
+    ``provenance`` is what was announced of the file. ``as_of`` is how many accepted labels of the batch the data set
+    holds, its reviews are those given by then, and ``version`` names just that. Of a ``hidden`` case in review what it
+    was screened with, reviews and tags are left out. ``pipeline_delta`` bounds a wrong label on any way through the
+    pipeline; None where an agent has no bound.
     """
 
     version: str

@@ -141,12 +141,11 @@ def near_texts(conn: Connection, case_id: str) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseFile:
-    """One case. ``flags`` and ``parts`` by part, "text" and, where there is one, "reply": as received, and the copy
-    that the agents are shown. ``errors`` are the attempts that failed, the first one first: ``kind``, ``message``
-    (never of a text), ``calls`` made that do not count, ``at``. ``entry`` is its place in the inbox: ``priority``,
-    ``why``, the ``review_round`` that is due or was last, ``closed_at``. ``not_screened``: why its row could not be
-    read as it should. ``waits_for_retry``: pending, its last attempt failed, and its batch was not cancelled.
-    ``batch_owner`` began that.
+    """One case. ``flags`` and ``parts`` by part, "text" and, where there is one, "reply": as received, and as agents
+    are shown it. ``errors`` are the failed attempts in order: ``kind``, ``message`` (never of a text), ``calls`` that
+    do not count, ``at``. ``entry`` is its place in the inbox: ``priority``, ``why``, the ``review_round`` that is due
+    or was last, ``closed_at``. ``not_screened``: why its row could not be read. ``waits_for_retry``: its last attempt
+    failed.
     """
 
     case_id: str

@@ -284,13 +284,12 @@ def request_second_looks(
     chances: Mapping[str, float] | None = None,
     controls: Mapping[str, float] | None = None,
 ) -> SecondLooks:
-    """Open an inbox entry for each of these cases that has an outcome and none yet; returns how many these are.
+    """Open an inbox entry for each of these cases that has an outcome and none yet.
 
-    Priority and reason are an audit sample's, so a reviewer cannot tell who sent the case or why. A review asked for in
-    this way enters no audit estimate: whoever picks the cases would pick the answer. ``chances`` are the probabilities
-    of those that were drawn at random from all that were not picked, ``controls`` of those mixed in from some of these;
-    the others were picked, and stand for none but themselves. Of ``shown`` cases the actor has seen the engine's view:
-    a review of their own of these is not blind. Raises Forbidden, ValueError for too many cases.
+    Priority and reason are an audit sample's, so a reviewer cannot tell who sent the case or why; it enters no audit
+    estimate: whoever picks the cases would pick the answer. ``chances`` are the probabilities of those drawn at random
+    from all that were not picked, ``controls`` of those mixed in from some; the others stand for none but themselves.
+    Of ``shown`` cases the actor has seen the engine's view: their own review is not blind. ValueError for too many.
     """
     require(by.actor, Action.REQUEST_REVIEW)
     if len(case_ids) > MOST:

@@ -91,14 +91,14 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """How many open cases are in each state inside the filter, and how many lie outside it.
+    """How many open cases are in each state inside the filter, and how many lie outside it. ``held_until`` is when the
+    first lease of somebody else runs out, ``reserved_until`` likewise; None where there is none.
 
-    ``held_until`` is when the first lease of somebody else runs out, ``reserved_until`` likewise; None where there is
-    none. ``free_by_priority`` covers the free cases inside the filter, ``inside_by_priority`` all in it;
-    ``open_by_priority``, ``late_by_priority`` and ``kept_by_priority`` (not free for this person) all open cases. Free
-    and late ones of a priority are counted up to `MOST_COUNTED` + 1, but all free ones of a batch. ``disputed`` are
-    those on which two reviewers disagree, also ones outside the filter. ``newest_urgent`` is the latest target of an
-    open P0 case: it moves on when one comes in.
+    ``free_by_priority`` are the free cases inside the filter, ``inside_by_priority`` all in it; ``open_by_priority``,
+    ``late_by_priority`` and ``kept_by_priority`` (not free for this person) all open cases. Free and late ones are
+    counted up to `MOST_COUNTED` + 1 a priority, but all free ones of a batch. ``disputed`` are those on which two
+    reviewers disagree, also outside the filter. ``newest_urgent``, the latest target of an open P0 case, moves on when
+    one comes in.
     """
 
     by_state: Mapping[State, int]
