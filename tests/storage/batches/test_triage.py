@@ -233,7 +233,7 @@ def test_no_review_is_lost_and_one_outside_the_coin_enters_no_estimate(db: Datab
     decide(db, case_id)  # the same entry, closed: no second one
     assert len(inboxed(db)) == 1 and claim_next(db, BO.at(LATE)) is None
     found = audit_sample(db, LOCAL_USER, CONFIGURATION.version)
-    assert [(case.selected, case.read) for case, _ in found.case_counts] == [(False, False)]
+    assert [(case.selected, case.state == "read") for case, _ in found.case_counts] == [(False, False)]
 
 
 @pytest.mark.parametrize(("label", "again"), [("safe", True), ("unsafe", False)])
