@@ -510,8 +510,7 @@ def test_a_list_holds_the_cases_that_have_all_it_asks_for_in_the_files_order(
     db: Database, batch_id: str, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     """Among few and among many, by one filter or two; what is more than can be counted is said and left out."""
-    for module in ("listed", "cells"):
-        monkeypatch.setattr(f"storage.research.{module}.MOST_LISTED", most)
+    monkeypatch.setattr("storage.research.cells.MOST_LISTED", most)
     known, seen = _known(db, batch_id), set()
     pairs = list(combinations(FILTERS, 2))[most % 6 :: 6]
     for filters in [{}, *FILTERS, *(one | other for one, other in pairs)]:
