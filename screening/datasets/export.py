@@ -73,8 +73,8 @@ def json_array_lines(rows: Iterable[Mapping[str, object]]) -> Iterator[str]:
     '[\\n{"a": 1},\\n{"a": null}\\n]\\n'
     """
     before = "[\n"
-    for row in rows:
-        yield before + json.dumps(dict(row), ensure_ascii=True, allow_nan=False)
+    for line in jsonl_lines(rows):
+        yield before + line.rstrip("\n")
         before = ",\n"
     yield "\n]\n" if before == ",\n" else "[]\n"
 
@@ -87,13 +87,13 @@ def label_studio_task(
     >>> label_studio_task(1, {"id": "a"}, {"R1": "safe"}, None)["annotations"][0]["result"][0]["value"]
     {'choices': ['safe']}
     """
-    given = [{"result": [_choice(label)], "meta": {"reader": reader}} for reader, label in readings.items()]
-    predictions = [{"model_version": "second look", "result": [_choice(predicted)]}] if predicted else []
+
+    def said(label: str) -> list[dict[str, object]]:
+        return [{"from_name": "label", "to_name": "text", "type": "choices", "value": {"choices": [label]}}]
+
+    given = [{"result": said(label), "meta": {"reader": reader}} for reader, label in readings.items()]
+    predictions = [{"model_version": "second look", "result": said(predicted)}] if predicted else []
     return {"id": number, "data": dict(data), "annotations": given, "predictions": predictions}
-
-
-def _choice(label: str) -> dict[str, object]:
-    return {"from_name": "label", "to_name": "text", "type": "choices", "value": {"choices": [label]}}
 
 
 def _csv_line(cells: Sequence[str]) -> str:
@@ -168,13 +168,10 @@ def _part(rows: Iterator[Mapping[str, object]]) -> list[Mapping[str, object]]:
     return part
 
 
-REJECTED_COLUMNS: tuple[str, ...] = ("row", "line", "id", "reason", "detail", "original")
-
-
 def rejected_csv(rows: Iterable[RejectedRow], *, byte_order_mark: bool = True) -> Iterator[str]:
     """The rejected rows as lines of a CSV file a spreadsheet can open without running anything."""
     return csv_lines(
-        REJECTED_COLUMNS,
+        ("row", "line", "id", "reason", "detail", "original"),
         ((row.row, row.line, row.external_id, str(row.reason), row.detail, row.original_json) for row in rows),
         byte_order_mark=byte_order_mark,
     )

@@ -245,11 +245,11 @@ def chosen_mapping(columns: tuple[str, ...], mapping: ColumnMapping | None) -> C
     if mapping is None:
         return proposed_mapping(columns)
     if missing := mapping.columns() - set(columns):  # what stays unread need not be there
-        raise ColumnsUnclear(f"The file has no column {', '.join(sorted(missing))}.", columns=columns)
+        raise ColumnsUnclear(f"The file has no column {', '.join(sorted(missing))}.")
     reading = mapping.conversation
     if reading is not None and reading.shape is Shape.ROWS and None in (mapping.id, reading.role):
         said = "With a turn a row, say which columns name the conversation and who speaks."
-        raise ColumnsUnclear(said, columns=columns)
+        raise ColumnsUnclear(said)
     if mapping.group is not None and mapping.group == mapping.label:
         return replace(mapping, group=None)  # what was proposed before somebody said that it is the label
     return mapping
@@ -267,13 +267,12 @@ def proposed_mapping(columns: tuple[str, ...], said: Collection[str] = ()) -> Co
             "No column is known to hold the text. The first row must name the columns, one of them text, post, "
             f"message or the like. It names {count_of(len(columns), 'column')}{': ' + shown if shown else ''}. Say "
             f"which one holds the text. {HOW_TO_SAY.format(option='text', name='NAME')}",
-            columns=columns,
         )
     for role, names in rivals(columns).items():
         if role not in said:
             which = ", or join them." if role == "text" else "."
             sentence = f"{len(names)} columns could be the {role}: {', '.join(names)}. Say which one it is{which}"
-            raise ColumnsUnclear(f"{sentence} {HOW_TO_SAY.format(option=role, name='NAME')}", columns=columns)
+            raise ColumnsUnclear(f"{sentence} {HOW_TO_SAY.format(option=role, name='NAME')}")
     return proposal or propose_mapping((*columns, "text")) or ColumnMapping(text="text")
 
 

@@ -152,13 +152,13 @@ class FileProfile:
             )
         if 2 * self.no_turns > self.rows:
             of_rows = f"In {self.no_turns:,} of {self.rows:,} rows no conversation can be read so"
-            raise ColumnsUnclear(f"{of_rows}; {self.first_without_turns}.", columns=self.columns)
+            raise ColumnsUnclear(f"{of_rows}; {self.first_without_turns}.")
         if 2 * self.nested > self.rows:
             said = "or an object, not a text."
             if self.listed:
                 said = "of strings or turns. Join it, read it as conversations, or choose another column."
             found = f"In {self.nested:,} of {self.rows:,} rows the text is a list {said}"
-            raise ColumnsUnclear(found, columns=self.columns)
+            raise ColumnsUnclear(found)
 
     def compare(self, ids: "_Ids") -> None:
         """Find the rows that repeat an id, with the same text or another, and the labels that such rows give."""
@@ -265,7 +265,7 @@ class UnreadColumns:
             )
 
     def _ask(self, sentence: str, name: str) -> None:
-        raise ColumnsUnclear(f"{sentence} {HOW_TO_SAY.format(option='unread', name=name)}", columns=self.columns)
+        raise ColumnsUnclear(f"{sentence} {HOW_TO_SAY.format(option='unread', name=name)}")
 
     def _holds_sentences(self, name: str) -> bool:
         """Whether a fifth of its cells are sentences, and they are not the same few over and over."""

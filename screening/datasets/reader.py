@@ -126,7 +126,8 @@ def read_table(
         rows = _joined(unread.watch(rows_of(layout)), layout, chosen)
         found = survey(rows, unread, proposed=mapping is None or not id_confirmed)
     except ColumnsUnclear as unclear:
-        raise ColumnsUnclear(str(unclear), columns=columns, sheets=layout.sheets) from None
+        unclear.columns, unclear.sheets = columns, layout.sheets
+        raise
     return Table(name=name, layout=layout, profile=found, said={}).with_labels(label_values or {})
 
 

@@ -36,16 +36,13 @@ class FileRefused(Exception):
 
     def __init__(self, sentence: str, *, line: int | None = None, sheets: tuple[str, ...] = ()) -> None:
         super().__init__(sentence if line is None else f"Line {line}: {sentence}")
-        self.line = line
-        self.sheets = sheets
+        self.line, self.sheets = line, sheets
 
 
 class ColumnsUnclear(FileRefused):
-    """A person must say which column is what, or which are joined; ``columns`` are those of the file."""
+    """A person must say which column is what, or which are joined; `read_table` says which the file has."""
 
-    def __init__(self, sentence: str, *, columns: tuple[str, ...], sheets: tuple[str, ...] = ()) -> None:
-        super().__init__(sentence, sheets=sheets)
-        self.columns = columns
+    columns: tuple[str, ...] = ()
 
 
 class FileFormat(StrEnum):

@@ -72,7 +72,9 @@ ATTACKS: dict[str, Callable[[], bytes]] = {
     ),
     "many rows.parquet": lambda: _packed({"text": ["fine"] * 2_100_000}),
     "one entry in many rows.arrow": lambda: _arrow(_repeated("x" * 1_300_000, 70_000)),
-    "one long text.feather": lambda: _arrow(pa.table({"text": ["a" * 160_000_000]}), "zstd"),
+    "long texts.feather": lambda: _arrow(
+        pa.table(dict.fromkeys(("text", "b", "c", "d", "e"), pa.array(["a" * 160_000_000]))), "zstd"
+    ),
     "one shared string of many parts.xlsx": lambda: packed_workbook(
         b"<si>%s</si>" % (b"<r><t>12</t></r>" * 500_000 + b"".join(b"<r><t>%d</t></r>" % n for n in range(900_000))),
         _SECOND,
