@@ -85,17 +85,14 @@ def servers_used(settings: Settings, pipeline: PipelineConfig) -> dict[str, Any]
     of the path of each, never a key. Empty where none is asked, and where agents are simulated; a server that the
     settings do not name is left out.
     """
-    if settings.simulated:
-        return {}
-    used = {node.server for node in pipeline.nodes}
-    told = {name: _server_told(settings, name) for name in settings.servers if name in used}
+    told: dict[str, dict[str, str]] = {}
+    used = set() if settings.simulated else {node.server for node in pipeline.nodes}
+    for name, server in settings.servers.items():
+        if name in used:
+            asked = settings_for(settings, NodeAgent(server=name))
+            path = {"path": asked.path_mark} if asked.path_mark else {}
+            told[name] = {"host": asked.host, "protocol": server.protocol, **path}
     return {"servers": told} if told else {}
-
-
-def _server_told(settings: Settings, name: str) -> dict[str, str]:
-    asked = settings_for(settings, NodeAgent(server=name))
-    path = {"path": asked.path_mark} if asked.path_mark else {}
-    return {"host": asked.host, "protocol": settings.servers[name].protocol, **path}
 
 
 def _breaks_off(said: bool | None, url: str | None) -> bool:
@@ -105,12 +102,10 @@ def _breaks_off(said: bool | None, url: str | None) -> bool:
 
 def reads_off(settings: Settings, pipeline: PipelineConfig) -> bool:
     """Whether some agent's label is read off from its server's probabilities under these settings."""
-    if settings.simulated:
-        return False
-    try:
-        return any(settings_for(settings, node.agent).protocol == "logprobs" for node in pipeline.nodes)
-    except SamplerError:  # a server that is not there reads off nothing
-        return False
+    with suppress(SamplerError):  # a server that is not there reads off nothing
+        asked = (settings_for(settings, node.agent) for node in pipeline.nodes if not settings.simulated)
+        return any(one.protocol == "logprobs" for one in asked)
+    return False
 
 
 def unanswerable(settings: Settings, pipeline: PipelineConfig) -> str:
@@ -120,17 +115,11 @@ def unanswerable(settings: Settings, pipeline: PipelineConfig) -> str:
     for node in pipeline.nodes:
         if node.server is not None and node.server not in settings.servers:
             return f"node {node.name}, server: {node.server!r} is an unknown server: the site's settings do not name it"
-    if settings.simulated:
-        return ""
     usual = {settings.model, *settings.accepted_model_names}
-    for node in pipeline.nodes:
-        if node.model is None or node.server is not None or node.model in usual or has_list_price(node.model):
-            continue
-        if not settings_for(settings, node.agent).elsewhere:
-            return (
-                f"node {node.name}, model: {node.model!r} is an unknown model: neither the price list nor the site's "
-                "settings name it"
-            )
+    for node in () if settings.simulated or model_settings(settings).elsewhere else pipeline.nodes:
+        if not (node.model is None or node.server is not None or node.model in usual or has_list_price(node.model)):
+            unknown = "is an unknown model: neither the price list nor the site's settings name it"
+            return f"node {node.name}, model: {node.model!r} {unknown}"
     return ""
 
 
@@ -155,7 +144,8 @@ class Agents:
 
     def describe(self, seed: int) -> Mapping[str, Any]:
         """What identifies the usual agents of these settings in a configuration; of others tells `servers_used`."""
-        return self._simulation(seed).describe() if self._settings.simulated else self._model().describe()
+        usual = self._simulation(seed) if self._settings.simulated else self.model_for(NodeAgent())
+        return usual.describe()
 
     def sampler(self, configuration: Configuration, seed: int) -> DrawSource:
         """The sampler of this configuration; SamplerError where the settings name others: a batch never mixes two."""
@@ -173,16 +163,15 @@ class Agents:
 
     def model_for(self, agent: NodeAgent, names: tuple[str, ...] | None = None) -> HttpModel:
         """The model of a node, one a setting; ``names`` count in its answers. SamplerError for an unknown server."""
-        if (agent, names) in self._answering:
-            return self._answering[agent, names]
-        asked = settings_for(self._settings, agent)
-        asked = asked if names is None else replace(asked, accepted_names=names)
-        if asked not in self._models:
-            prompts = load_prompts(self._settings.prompts_directory)
-            self._gate = self._gate or default_gate(model_settings(self._settings))
-            self._models[asked] = HttpModel(asked, prompts, gate=self._gate)
-        self._answering[agent, names] = self._models[asked]
-        return self._models[asked]
+        if (agent, names) not in self._answering:
+            asked = settings_for(self._settings, agent)
+            asked = asked if names is None else replace(asked, accepted_names=names)
+            if asked not in self._models:
+                prompts = load_prompts(self._settings.prompts_directory)
+                self._gate = self._gate or default_gate(model_settings(self._settings))
+                self._models[asked] = HttpModel(asked, prompts, gate=self._gate)
+            self._answering[agent, names] = self._models[asked]
+        return self._answering[agent, names]
 
     def cost_usd(self, configuration: Configuration, usage: Usage, node: str | None = None) -> float | None:
         """Dollars at list price of calls to this node's model; 0 for simulated agents, None where it is not known."""
@@ -220,9 +209,6 @@ class Agents:
         if seed not in self._simulated:
             self._simulated[seed] = SimulatedSampler(seed, latency_s=self._settings.simulated_latency_s)
         return self._simulated[seed]
-
-    def _model(self) -> HttpModel:
-        return self.model_for(NodeAgent())
 
 
 def accepted_names(configuration: Configuration) -> tuple[str, ...]:

@@ -4,9 +4,10 @@ Each function takes the database first, so that it runs beside the server as wel
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import wraps
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +61,7 @@ MOST_EXTENDED = 300
 
 DRAWS = max(BUDGETS)
 OWN = "Your run"
+F = TypeVar("F", bound=Callable[..., Any])
 Rule = Literal["pairwise", "elimination"]
 
 
@@ -70,11 +72,6 @@ class Ask:
     actor: Actor
     batch_id: str
     standing: BatchStanding
-
-    @property
-    def draws_key(self) -> tuple[object, ...]:
-        """Cache key of everything that depends on the draws and the file alone."""
-        return self.batch_id, self.standing.settled
 
 
 def ask_of(db: Database, actor: Actor, batch_id: str) -> Ask:
@@ -138,30 +135,31 @@ class Missed:
     cases: Cases
 
 
-_columns: Cache[RecordedColumns] = Cache(2)
-_experiments: Cache[Experiment] = Cache(2)
-_replayed: Cache[tuple[tuple[Measured, ...], tuple[Told, ...]]] = Cache(2)
-"""All conditions: figures, and by case what is compared."""
+def kept(compute: F) -> F:
+    """What depends on a batch's draws and file alone, kept for the two used last. Raises Forbidden, also where somebody
+    else's computation is kept.
+    """
+    values: Cache[Any] = Cache(2)
+
+    @wraps(compute)
+    def find(db: Database, ask: Ask, *more: Any) -> Any:
+        require(ask.actor, Action.VIEW_RESULTS)
+        return values.of((ask.batch_id, ask.standing.settled, *more), lambda: compute(db, ask, *more))
+
+    return cast(F, find)
 
 
+@kept
 def columns(db: Database, ask: Ask) -> RecordedColumns:
-    """The batch as it was recorded. Raises Forbidden, UnknownBatch."""
-    require(ask.actor, Action.VIEW_RESULTS)  # also when somebody else's computation is in the cache
-
-    def read() -> RecordedColumns:
-        tell("Reading the draws")
-        return recorded_columns(db, ask.actor, ask.batch_id)
-
-    return _columns.of(ask.draws_key, read)
+    """The batch as it was recorded."""
+    tell("Reading the draws")
+    return recorded_columns(db, ask.actor, ask.batch_id)
 
 
+@kept
 def experiment(db: Database, ask: Ask) -> Experiment:
-    """The batch's draws as they stand, with the file's labels. Raises Forbidden, UnknownBatch."""
+    """The batch's draws as they stand, with the file's labels."""
     batch = columns(db, ask)
-    return _experiments.of(ask.draws_key, lambda: _experiment(db, ask, batch))
-
-
-def _experiment(db: Database, ask: Ask, batch: RecordedColumns) -> Experiment:
     agents = SimulatedSampler(batch.seed)
     same = dict(agents.describe()) == dict(batch.configuration.sampler)
     made = _draw_on(db, ask, agents) if same and len(batch.rows) <= MOST_EXTENDED else None
@@ -186,7 +184,7 @@ def evaluate_batch(db: Database, ask: Ask) -> Evaluated:
     found = experiment(db, ask)
     references = found.drawn.references
     labelled = int((references != NONE).sum())
-    results = _all(found, ask)[0] if labelled else ()
+    results = replayed(db, ask)[0] if labelled else ()
     return Evaluated(
         name=found.batch.name,
         intake=found.batch.intake,
@@ -198,12 +196,10 @@ def evaluate_batch(db: Database, ask: Ask) -> Evaluated:
     )
 
 
-def _all(found: Experiment, ask: Ask) -> tuple[tuple[Measured, ...], tuple[Told, ...]]:
-    return _replayed.of(ask.draws_key, lambda: _replay(found))
-
-
-def _replay(found: Experiment) -> tuple[tuple[Measured, ...], tuple[Told, ...]]:
-    results = []
+@kept
+def replayed(db: Database, ask: Ask) -> tuple[tuple[Measured, ...], tuple[Told, ...]]:
+    """All conditions: figures, and by case what is compared."""
+    found, results = experiment(db, ask), []
     conditions = (*paper_conditions(), *our_conditions())
     for number, condition in enumerate(conditions, start=1):
         tell(f"Replaying condition {number} of {len(conditions)}")
@@ -261,14 +257,13 @@ def compare_conditions(
 
 def _references_and_outcomes(db: Database, ask: Ask) -> tuple[Codes, tuple[Told, ...]]:
     found = experiment(db, ask)
-    return found.drawn.references, (*_all(found, ask)[1], _own(db, ask, found)[1])
+    return found.drawn.references, (*replayed(db, ask)[1], _own(db, ask, found)[1])
 
 
 def comparable_outcomes(db: Database, ask: Ask) -> tuple[Told, ...]:
     """What the conditions of `Evaluated.comparable` made of each case."""
-    found = experiment(db, ask)
-    whole = [told for of, told in zip(*_all(found, ask), strict=True) if not of.unsettled]
-    return (*whole, _own(db, ask, found)[1])
+    whole = [told for of, told in zip(*replayed(db, ask), strict=True) if not of.unsettled]
+    return (*whole, _own(db, ask, experiment(db, ask))[1])
 
 
 def list_missed(db: Database, ask: Ask, at_least: int | None = None) -> Missed:

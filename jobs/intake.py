@@ -28,21 +28,15 @@ MOST_LOST = 100
 """Connections lost while one file is taken in, which goes on after the last row that is in."""
 
 
-class OvernightRefused(ValueError):
-    """This batch may not be screened by message batches; the sentence says why."""
-
-
 def require_overnight(db: Database, settings: Settings, pipeline: PipelineConfig, unlabelled: int) -> None:
-    """Raise OvernightRefused unless an administrator allows it, the agents can be asked so, and no row is without a
-    reference label.
-    """
+    """ValueError unless an administrator allows it, the agents can be asked so, and no row is without a label."""
     if not current(db).settings.overnight_allowed:
-        raise OvernightRefused("an administrator has not allowed message batches (Settings, Site)")
+        raise ValueError("an administrator has not allowed message batches (Settings, Site)")
     if why := overnight_obstacle(settings, pipeline):
-        raise OvernightRefused(why[0].lower() + why[1:].rstrip("."))
+        raise ValueError(why[0].lower() + why[1:].rstrip("."))
     if unlabelled:
         rows = count_of(unlabelled, "row has", "rows have")
-        raise OvernightRefused(f"{rows} no reference label: message batches are for research files alone")
+        raise ValueError(f"{rows} no reference label: message batches are for research files alone")
 
 
 def told(rows: Iterable[Row], tell: Callable[[int], None]) -> Iterator[Row]:
@@ -98,11 +92,9 @@ def configuration_of(settings: Settings, usual: Mapping[str, Any], pipeline: Pip
 
 def text_limits(settings: Settings) -> dict[str, Any]:
     """What a configuration records of how texts are taken in; every way in records the same."""
-    limits: dict[str, Any] = {
-        "max_text_characters": settings.max_text_characters,
-        "languages": list(settings.languages),
-    }
-    return limits | ({"masking": MASKING_VERSION} if settings.mask_before_sending else {})
+    masking = {"masking": MASKING_VERSION} if settings.mask_before_sending else {}
+    limits = {"max_text_characters": settings.max_text_characters, "languages": list(settings.languages)}
+    return limits | masking
 
 
 def open_batch(
@@ -114,7 +106,7 @@ def open_batch(
     agents: Agents,
     clock: Clock,
 ) -> str:
-    """Create an empty batch for rows as things stand now; its id. OvernightRefused as `require_overnight`."""
+    """Create an empty batch for rows as things stand now; its id. ValueError as `require_overnight`."""
     if new.overnight:
         require_overnight(db, settings, pipeline, 0)
     version = save_configuration(db, configuration(settings, agents, pipeline), clock())

@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from jobs.computing import Cache, tell
-from jobs.evaluating import Ask, Cases, columns, comparable_outcomes
+from jobs.computing import tell
+from jobs.evaluating import Ask, Cases, columns, comparable_outcomes, kept
 from screening.evaluation.corrected import (
     RATES,
     UNREAD,
@@ -39,8 +39,6 @@ from storage.research.recordings import (
 
 MOST_SHOWN = 200
 
-_orders: Cache[ReviewOrder] = Cache(2)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
@@ -62,13 +60,10 @@ def rank_labels(db: Database, ask: Ask, ranking: Ranking) -> Ranked:
     """The batch's reference labels, the most contradicted first."""
     batch, order = order_labels(db, ask, ranking)
     free = _free(db, ask, batch, order)
-    cases = order.cases[free[:MOST_SHOWN]]
-    named = case_names(db, ask.actor, ask.batch_id, batch.rows[cases].tolist())
-    lines = tuple(
-        (one, order.at(int(place)))
-        for place in free[:MOST_SHOWN]
-        if (one := named.get(int(batch.rows[order.cases[place]]))) is not None
-    )
+    shown = free[:MOST_SHOWN].tolist()
+    rows = batch.rows[order.cases[shown]].tolist()
+    named = case_names(db, ask.actor, ask.batch_id, rows)
+    lines = tuple((named[row], order.at(place)) for row, place in zip(rows, shown, strict=True) if row in named)
     return Ranked(labels=len(order.cases), in_review=len(order.cases) - len(free), left_out=order.left_out, first=lines)
 
 
@@ -97,27 +92,18 @@ def controls(free: Integers, top: int, seed: str) -> tuple[tuple[int, ...], floa
     picked has a chance, so that those drawn stand for all of it.
     """
     rest = free[top:].tolist()
-    number = min(len(free[:top]), len(rest))
-    drawn = tuple(random.Random(seed).sample(rest, number))  # noqa: S311 (no secret)
-    return drawn, number / len(rest) if rest else 0.0
+    drawn = tuple(random.Random(seed).sample(rest, min(len(free[:top]), len(rest))))  # noqa: S311 (no secret)
+    return drawn, len(drawn) / len(rest) if rest else 0.0
 
 
+@kept
 def order_labels(db: Database, ask: Ask, ranking: Ranking) -> tuple[RecordedColumns, ReviewOrder]:
     batch = columns(db, ask)
-
-    def rank() -> ReviewOrder:
-        tell("Ranking the labels")
-        known = [node.name for node in batch.configuration.pipeline.nodes]
-        nodes = sorted(batch.drawn.nodes.items(), key=lambda each: _place(known, each[0]))
-        counts = {name: node.counts for name, node in nodes}
-        return review_order(batch.drawn.references, counts, ranking)
-
-    return batch, _orders.of((*ask.draws_key, ranking), rank)
-
-
-def _place(known: list[str], node: str) -> tuple[int, str]:
-    """A node's place in the pipeline; nodes it does not have come last."""
-    return (known.index(node) if node in known else len(known)), node
+    tell("Ranking the labels")
+    places = {node.name: place for place, node in enumerate(batch.configuration.pipeline.nodes)}
+    # nodes that the pipeline does not have come last
+    nodes = sorted(batch.drawn.nodes.items(), key=lambda each: (places.get(each[0], len(places)), each[0]))
+    return batch, review_order(batch.drawn.references, {name: node.counts for name, node in nodes}, ranking)
 
 
 def _free(db: Database, ask: Ask, batch: RecordedColumns, order: ReviewOrder) -> Integers:
@@ -173,17 +159,17 @@ def corrected(
     label, or contradict it, alike; picked ones stand for themselves. All arrays are of shape (N,); texts without an
     original label are left out. ``sensitivity`` is the share of unsafe texts that reviewers recognize.
     """
-    kept = references != NONE
-    labels, picked, entered = reviews.labels[kept], reviews.picked[kept], reviews.entered[kept]
-    told = {name: each[kept] for name, each in outcomes.items()}
+    known = references != NONE
+    labels, picked, entered = reviews.labels[known], reviews.picked[known], reviews.entered[known]
+    told = {name: each[known] for name, each in outcomes.items()}
     study = Study(
-        benchmark=Benchmark.of(references[kept], told, contradicted[kept], picked),
+        benchmark=Benchmark.of(references[known], told, contradicted[known], picked),
         reviews=labels,
         reviewers=Reviewers(sensitivity=sensitivity),
     )
     reviewed, own = labels != UNREAD, list(told)[-1]
     return Corrected(
-        texts=int(kept.sum()),
+        texts=int(known.sum()),
         picked=int((picked & reviewed).sum()),
         drawn=int((~picked & reviewed).sum()),
         due=int((picked & ~reviewed).sum()),

@@ -100,19 +100,13 @@ class Breaker:
             self._tries += 1
         case = self._cases.setdefault(case_id, _Failing(since=now, answers=self._answers))
         case.count += 1
-        if self._gives_up(case, now, watched=watched):
+        alone = self._answers > case.answers
+        blamed = alone and case.count >= MOST_FAILURES and now - case.since > LASTS_S
+        impatient = self._patience_s is not None and now - self._silent_since > self._patience_s
+        if impatient or (case.count >= WATCHED_FAILURES if watched else blamed):
             del self._cases[case_id]
             return None
         return pause_after(case.count - 1, FIRST_PAUSE_S, LONGEST_PAUSE_S)
-
-    def _gives_up(self, case: _Failing, now: float, *, watched: bool) -> bool:
-        silent_s = now - (now if self._silent_since is None else self._silent_since)
-        if self._patience_s is not None and silent_s > self._patience_s:
-            return True
-        if watched:
-            return case.count >= WATCHED_FAILURES
-        alone = self._answers > case.answers
-        return alone and case.count >= MOST_FAILURES and now - case.since > LASTS_S
 
     def _wake(self) -> None:
         self._changed.set()
@@ -171,7 +165,7 @@ class ModelHealth:
 
     async def _is_allowed(self, version: str) -> bool:
         """Whether it is known to be allowed, which one case in a while looks up again for all."""
-        if version in self._allowed and time.monotonic() - self._allowed[version] > LOOK_AGAIN_S:
+        if time.monotonic() - self._allowed.get(version, float("inf")) > LOOK_AGAIN_S:
             self._allowed[version] = time.monotonic()
             found = await retry_in_thread(configurations.latest_preflight, self.db, version)
             if found is None or not found.allows:
@@ -239,11 +233,8 @@ class ModelHealth:
         self._without[batch_id] += 1
         if self._without[batch_id] >= FIRST_CASES:
             del self._without[batch_id]
-            raise SamplerError(
-                NO_LABEL,
-                f"None of the answers to the first {FIRST_CASES} texts was a label: the model does not do as asked.",
-                stops_batch=True,
-            )
+            told = f"None of the answers to the first {FIRST_CASES} texts was a label: the model does not do as asked."
+            raise SamplerError(NO_LABEL, told, stops_batch=True)
 
     async def until_it_answers(self, settings: Settings) -> None:
         """A worker's start: returns when texts can be screened, because the models answer here or cases say so. Until

@@ -19,6 +19,7 @@ from jobs.channels import NotSent
 from jobs.intake import OpenFiles
 from jobs.process import Clock, tell
 from screening.settings import Settings
+from screening.words import count_of
 from storage.batches import entries, intake
 from storage.database import Database, passing_fault
 from storage.review import erasure
@@ -29,7 +30,6 @@ from storage.site.outbox import Kind, Message, Notice
 DUTY = "notifications"
 LOOK_EVERY_S = 3.0
 BRING_IN_EVERY_S = 10.0
-"""Between two runs of the index of open texts."""
 HELD_FOR = timedelta(seconds=60)
 """How long the duty lasts: after a process dies, another takes over within this time plus `NOT_MINE_FOR`."""
 NOT_MINE_FOR = timedelta(seconds=5)
@@ -61,23 +61,23 @@ def words(notice: Notice, link: str | None) -> tuple[str, str]:
     >>> words(Notice(event="arrived", priority=Priority.P0, count=3), None)
     ('Second Look: P0', '3 cases of priority P0 are in the queue and nobody has opened them.')
     """
-    where = "" if link is None else f"\n{link}"
+    number, name = notice.count, "" if notice.priority is None else notice.priority.name
+    one, several = f"case of priority {name} is", f"cases of priority {name} are"
     if notice.event == "test":
-        return "Second Look: test", f"This is a test. There is nothing to do.{where}"
-    if notice.event == "fault":
-        name = str(notice.what)
-        over = name.endswith("_over")
-        said = _FAULTS.get(name.removesuffix("_over"), "Something is wrong.")
-        return "Second Look: " + ("over" if over else "fault"), (f"Over: {said}" if over else said) + where
-    if notice.event == "follow_up":
-        have = "1 case has" if notice.count == 1 else f"{notice.count:,} cases have"
-        return "Second Look: follow-up overdue", f"{have} a follow-up that is overdue and not closed.{where}"
-    priority, one = "" if notice.priority is None else notice.priority.name, notice.count == 1
-    cases = f"{notice.count:,} case{'' if one else 's'} of priority {priority}"
-    if notice.event == "overdue":
-        return f"Second Look: {priority} overdue", f"{cases} {'is' if one else 'are'} overdue in the queue.{where}"
-    said = f"{cases} {'is' if one else 'are'} in the queue and nobody has opened {'it' if one else 'them'}."
-    return f"Second Look: {priority}", said + where
+        title, said = "test", "This is a test. There is nothing to do."
+    elif notice.event == "fault":
+        fault, over, _ = str(notice.what).partition("_over")
+        said = _FAULTS.get(fault, "Something is wrong.")
+        title, said = ("over", f"Over: {said}") if over else ("fault", said)
+    elif notice.event == "follow_up":
+        title = "follow-up overdue"
+        said = f"{count_of(number, 'case has', 'cases have')} a follow-up that is overdue and not closed."
+    elif notice.event == "overdue":
+        title, said = f"{name} overdue", f"{count_of(number, one, several)} overdue in the queue."
+    else:
+        of_it = "it" if number == 1 else "them"
+        title, said = name, f"{count_of(number, one, several)} in the queue and nobody has opened {of_it}."
+    return f"Second Look: {title}", said if link is None else f"{said}\n{link}"
 
 
 def body_of(message: Message, link: str | None, now: datetime) -> Mapping[str, Any]:
@@ -108,11 +108,12 @@ class Notifier:
         """Start threads that do not keep the process alive: one writes heartbeats, one tells people, one enters cases
         that a fault keeps from being screened into the inbox (a dead worker cannot).
         """
-        for work, every_s in (
-            (self._beat, health.BEAT_EVERY_S),
+        works: tuple[tuple[Callable[[], object], float], ...] = (
+            (lambda: health.beat(self.db, self.name, self.kind, self.clock()), health.BEAT_EVERY_S),
             (self.round, LOOK_EVERY_S),
-            (self._bring_in, BRING_IN_EVERY_S),
-        ):
+            (lambda: entries.bring_in(self.db, self.clock()), BRING_IN_EVERY_S),
+        )
+        for work, every_s in works:
             threading.Thread(target=self._again, args=(work, every_s), name="notifications", daemon=True).start()
 
     def stop(self) -> None:
@@ -133,12 +134,6 @@ class Notifier:
                 else:
                     log.error("notifications: %s", type(problem).__name__)
             self._stopping.wait(every_s)
-
-    def _beat(self) -> None:
-        health.beat(self.db, self.name, self.kind, self.clock())
-
-    def _bring_in(self) -> None:
-        entries.bring_in(self.db, self.clock())
 
     def round(self) -> int:
         """Look, tell and send, where this process has the duty; the number of messages sent."""
@@ -201,8 +196,7 @@ class Notifier:
 
     def _send(self, message: Message) -> bool:
         private, now = self.settings.notify_private_addresses, self.clock()
-        notice = outbox.still_so(self.db, message.notice, now)
-        if notice is None:
+        if (notice := outbox.still_so(self.db, message.notice, now)) is None:
             outbox.record_needless(self.db, message, now)
             return False
         message = replace(message, notice=notice)
@@ -222,11 +216,9 @@ class Notifier:
         return True
 
     def _tell_monitor(self, recipient_id: str, address: str, now: datetime) -> None:
-        private, timestamp = self.settings.notify_private_addresses, int(now.timestamp())
-        problem = None
+        private, timestamp, problem = self.settings.notify_private_addresses, int(now.timestamp()), None
         try:
-            beat = f"{recipient_id}-{timestamp}"
-            channels.post(address, None, beat, {"status": "ok"}, timestamp, private=private)
+            channels.post(address, None, f"{recipient_id}-{timestamp}", {"status": "ok"}, timestamp, private=private)
         except (NotSent, ValueError) as failed:
             problem = str(failed)
         outbox.record_heartbeat(self.db, recipient_id, problem, now)

@@ -151,17 +151,15 @@ class Patience:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, most_lost: int = LOST) -> None:
         self._clock, self._most_lost = clock, most_lost
-        self._tries = 0
+        self._tries, self._lost = 0, 0
         self._began: float | None = None
-        self._lost = 0
 
     def wait_after(self, error: Exception) -> float | None:
         """Seconds until the next attempt; None where the error does not pass, or has not for too long.
 
         A database that is away, busy, full or damaged is waited for however long it takes: nothing else could be done.
         """
-        fault = passing_fault(error)
-        if fault is None:
+        if (fault := passing_fault(error)) is None:
             return None
         now = self._clock()
         self._began = now if self._began is None else self._began
@@ -182,8 +180,7 @@ async def retry_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwarg
         try:
             return await _once(lambda: work(*args, **kwargs))
         except Exception as error:
-            wait_s = patience.wait_after(error)
-            if wait_s is None:
+            if (wait_s := patience.wait_after(error)) is None:
                 raise
             await asyncio.sleep(wait_s)
 
@@ -204,8 +201,7 @@ def retry(work: Callable[[], T], *, most_lost: int) -> T:
         try:
             return work()
         except Exception as error:
-            wait_s = patience.wait_after(error)
-            if wait_s is None:
+            if (wait_s := patience.wait_after(error)) is None:
                 raise
             time.sleep(wait_s)
 

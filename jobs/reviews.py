@@ -4,8 +4,7 @@ them. Each function takes the database first, so that it runs beside the server 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import TypeVar
+from itertools import combinations, product
 
 from jobs.computing import Cache
 from screening.evaluation.agreement import (
@@ -35,7 +34,6 @@ from storage.research.review_table import (
     switches,
 )
 
-T = TypeVar("T")
 LABELS = (ReviewLabel.SAFE.value, ReviewLabel.INSUFFICIENT_INFORMATION.value, ReviewLabel.UNSAFE.value)
 AGAINST = ("adjudicated", "reference")
 FEWEST = 2
@@ -77,7 +75,7 @@ def measure_agreement(db: Database, actor: Actor, key: str, batch_id: str | None
     """Of one batch or of all; ``key`` is the site's pseudonym key. Raises Forbidden."""
     table = review_table(db, actor, key, batch_id)
     changes = switches(db, actor, key, batch_id)
-    at_random = _count_twice(_at_random(table, table.labels))
+    at_random = _count_twice(_at_random(table))
     return Agreed(
         cases=len(table.case_ids),
         at_random=at_random,
@@ -94,7 +92,7 @@ def measure_agreement(db: Database, actor: Actor, key: str, batch_id: str | None
 def main_figure(db: Database, actor: Actor, key: str) -> tuple[Coefficient, int]:
     """The main coefficient with its interval, and how many disputed cases are not in it yet."""
     table = review_table(db, actor, key)
-    alpha = with_interval(krippendorff_alpha, ratings_of(_at_random(table, table.labels), LABELS))
+    alpha = with_interval(krippendorff_alpha, ratings_of(_at_random(table), LABELS))
     return _of_enough(alpha), open_disagreements(db, actor)
 
 
@@ -104,28 +102,26 @@ def coefficients(table: ReviewTable) -> tuple[Coefficient, ...]:
     Cases read twice because of what was said of them would tell how reviewers part where something is in doubt: in a
     simulation α is 0.41 with them where it is 0.76 of all cases that were read.
     """
-    twice = ratings_of(_at_random(table, table.labels), LABELS)
+    twice = ratings_of(_at_random(table), LABELS)
     return tuple(map(_of_enough, agreement_report(twice, [ReviewLabel.UNSAFE.value, ReviewLabel.SAFE.value])))
 
 
 def agreement_by_pair(table: ReviewTable) -> tuple[Pair, ...]:
     """Each two reviewers who both read a case at random, by name: an order of their figures would be a ranking."""
-    rows = _at_random(table, table.labels)
+    columns = zip(table.reviewers, zip(*_at_random(table), strict=True), strict=False)
     found = []
-    for one, other in combinations(range(len(table.reviewers)), 2):
-        both = [(row[one], row[other]) for row in rows if row[one] is not None and row[other] is not None]
-        if both:
-            same = Proportion(sum(first == second for first, second in both), len(both))
-            found.append((table.reviewers[one], table.reviewers[other], same))
+    for (one, first), (other, second) in combinations(columns, 2):
+        same = [left == right for left, right in zip(first, second, strict=True) if None not in (left, right)]
+        if same:
+            found.append((one, other, Proportion(sum(same), len(same))))
     return tuple(found)
 
 
-def _at_random(table: ReviewTable, values: Sequence[Sequence[T | None]]) -> list[list[T | None]]:
-    """The rows of these values whose cases the coin chose, without third reviews: only where two part is there one."""
-    lines = zip(values, table.turns, table.at_random, strict=True)
+def _at_random(table: ReviewTable) -> list[list[str | None]]:
+    """The labels of the cases that the coin chose, without third reviews: only where two part is there one."""
     return [
-        [None if turn == "third" else value for value, turn in zip(row, turns, strict=True)]
-        for row, turns, chosen in lines
+        [None if turn == "third" else label for label, turn in zip(labels, turns, strict=True)]
+        for labels, turns, chosen in zip(table.labels, table.turns, table.at_random, strict=True)
         if chosen
     ]
 
@@ -210,7 +206,7 @@ def _by_kind(db: Database, actor: Actor, version: str) -> Mapping[Kind, tuple[st
         if case.unreadable:
             found[NOT_BLIND].append(case_id)
             continue
-        for words in (words for words, holds in _FOUND.items() if holds(case)):
-            for cases in ("", case.outcome.value):
-                found.setdefault((words, cases), []).append(case_id)
+        held = [words for words, holds in _FOUND.items() if holds(case)]
+        for words, cases in product(held, ("", case.outcome.value)):
+            found.setdefault((words, cases), []).append(case_id)
     return {kind: tuple(ids) for kind, ids in found.items()}

@@ -97,16 +97,13 @@ def begin(upload: Upload, open_batch: Callable[[], str]) -> Upload:
 
 def find(directory: Path, token: str, owner: str) -> Upload | None:
     """The file of this token if it is this person's, else None."""
-    if not _TOKEN.fullmatch(token):
-        return None
-    upload = _read(directory / f"{token}.json")
+    upload = _read(directory / f"{token}.json") if _TOKEN.fullmatch(token) else None
     return upload if upload and upload.owner == owner else None
 
 
 def unfinished_uploads(directory: Path) -> Iterator[Upload]:
     """The files whose batch has not taken in all of their rows yet."""
-    for described in directory.glob("*.json"):
-        upload = _read(described)
+    for upload in map(_read, directory.glob("*.json")):
         if upload and upload.batch_id:
             yield upload
 
@@ -172,10 +169,9 @@ def _read(described: Path) -> Upload | None:
         fields = json.loads(described.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    path = described.with_suffix("")
-    kept = fields["mapping"]
-    mapping = column_mapping(kept) if kept else None
-    return Upload(**{**fields, "path": path, "mapping": mapping}) if path.exists() else None
+    fields["path"] = described.with_suffix("")
+    fields["mapping"] = column_mapping(fields["mapping"]) if fields["mapping"] else None
+    return Upload(**fields) if fields["path"].exists() else None
 
 
 class IntakeRuns:
