@@ -10,7 +10,7 @@ from commands.options import Url, found, opened, undamaged
 from jobs.audit_anchors import kept_anchors, read_anchors
 from jobs.process import begin, system_clock
 from screening.review.actors import LOCAL_USER
-from screening.settings import Settings
+from screening.settings import Settings, option_words
 from screening.words import count_of
 from storage.audit_log import anchor, verify
 from storage.review import erasure
@@ -23,12 +23,12 @@ DryRun = Annotated[bool, "only say what would be erased"]
 
 def settings() -> None:
     """Print every option as a Markdown table. What one is set to stays out of it: some are keys."""
-    set_here = Settings().model_fields_set
+    set_here, told = Settings().model_fields_set, option_words()
     print("| option | default | set here | what it does |\n|---|---|---|---|")
     for name, field in Settings.model_fields.items():
         option = field.validation_alias or f"SECOND_LOOK_{name.upper()}"
         default = field.get_default(call_default_factory=True, validated_data={})
-        words = (field.description or "").replace("|", r"\|")
+        words = told[name].replace("|", r"\|")
         print(f"| `{option}` | {default} | {'yes' if name in set_here else ''} | {words} |")
 
 

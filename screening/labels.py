@@ -1,6 +1,7 @@
 """The closed sets that everything else speaks of: a node's labels and a case's outcomes."""
 
 from enum import StrEnum
+from typing import Literal
 
 
 class Label(StrEnum):
@@ -27,3 +28,6 @@ class Outcome(StrEnum):
 
 OUTCOMES: frozenset[str] = frozenset(outcome.value for outcome in Outcome)
 """The names of the outcomes, to tell them from the names of nodes."""
+
+Spoken = Literal["messages", "chat", "logprobs"]
+"""How a model server is spoken to: the Messages API, chat completions, or those with log probabilities."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from screening.pipeline.draws import Protocol
+from screening.labels import Spoken
 
 ANTHROPIC_URL = "https://api.anthropic.com"
 VERSION, VERSION_WITH_TEMPERATURE = "2026-10-21", "2023-06-01"
@@ -49,7 +49,7 @@ class ModelSettings:
     pause_cap_s: float = 60.0
     cache_minimum_tokens: int = 1024
     adaptive: bool = False
-    protocol: Protocol = "messages"
+    protocol: Spoken = "messages"
     most_unknown: float = 0.05
     accepted_names: tuple[str, ...] = ()
     breaks_off: bool = False

@@ -22,8 +22,8 @@ from pydantic import (
     model_validator,
 )
 
-from screening.labels import LABELS, OUTCOMES, Label, Outcome
-from screening.pipeline.draws import NodeAgent, Protocol
+from screening.labels import LABELS, OUTCOMES, Label, Outcome, Spoken
+from screening.pipeline.draws import NodeAgent
 from screening.stopping.certificates import CertifiedMixture
 from screening.stopping.rules import (
     DEFAULT_CONTRACT,
@@ -80,7 +80,7 @@ class NodeConfig(_Data):
     model: Annotated[str, Field(min_length=1, max_length=100)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     server: Name | None = None
-    protocol: Protocol | None = None
+    protocol: Spoken | None = None
 
     @model_serializer(mode="wrap")
     def _serialize_node(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from itertools import count, takewhile
-from typing import TYPE_CHECKING, Literal
-from typing import Protocol as Port
+from typing import TYPE_CHECKING, Protocol
 
-from screening.labels import LABELS, Label
+from screening.labels import LABELS, Label, Spoken
 from screening.stopping.rules import Comparison, Ended, Verdict
 
 if TYPE_CHECKING:  # reading conversations takes longer to import than a rule takes to answer
@@ -152,10 +151,6 @@ class ScreenedText:
     thread: ScreenedThread | None = None
 
 
-Protocol = Literal["messages", "chat", "logprobs"]
-"""How a model server is spoken to: the Messages API, chat completions, or those with log probabilities."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAgent:
     """Who answers for a node, as far as its pipeline says more than the node's name; None leaves the site's setting.
@@ -170,7 +165,7 @@ class NodeAgent:
     model: str | None = None
     temperature: float | None = None
     server: str | None = None
-    protocol: Protocol | None = None
+    protocol: Spoken | None = None
 
 
 @dataclass(slots=True)
@@ -239,7 +234,7 @@ class SamplerError(Exception):
         self.stops_batch = stops_batch
 
 
-class DrawSource(Port):
+class DrawSource(Protocol):
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         """``request.count`` draws in request order, or the first of them that are ``enough``. Raises SamplerError when
         it cannot.
