@@ -54,18 +54,14 @@ _BURST_SHARE = 50
 
 
 class Limiter(Protocol):
-    """Where permission for one request comes from: this process's bucket, or one shared by many workers."""
-
     async def acquire(self) -> None:
         """Returns when one more request may be sent."""
         ...
 
 
 def at_most(limit: int, period_s: float = 60.0) -> AsyncLimiter:
-    """A bucket that lets at most ``limit`` requests pass in *any* window of ``period_s`` seconds.
-
-    A leaky bucket of capacity C that drains r a second passes up to C + r·period in a window, so it drains
-    (limit − C) / period; C is 2 % of the limit, which is what this strictness costs in throughput.
+    """A bucket that lets at most ``limit`` requests pass in *any* window of ``period_s`` seconds: one of capacity C
+    that drains r a second passes up to C + r·period, so it drains (limit − C) / period. C is 2 % of the limit.
     """
     if limit < 1:
         raise ValueError("at least one request must be allowed")
@@ -82,8 +78,7 @@ class RateGate:
     """Concurrency, rate and shared pause of one process; bound to the event loop it is first used in.
 
     Attempts of urgent draw batches pass first, then those of the draw batch that began first, so that under a tight
-    limit some draw batches end instead of all of them waiting half done. ``clock`` gives seconds that never go back. A
-    pause asked for (by a 429) is cut to ``pause_cap_s``.
+    limit some end instead of all waiting half done. A pause asked for (by a 429) is cut to ``pause_cap_s``.
     """
 
     def __init__(
@@ -197,9 +192,8 @@ class AdaptiveLimit:
 
     @asynccontextmanager
     async def slot(self, timeout_s: float) -> AsyncIterator[float]:
-        """Held while one call is under way, which may take so many seconds; urgent calls and those of older draw
-        batches pass first. What becomes of it moves the limit; of calls that began before the last halving nothing new
-        is learned.
+        """Held while one call is under way, which may take so many seconds. What becomes of it moves the limit; of
+        calls that began before the last halving nothing new is learned.
         """
         async with self._gate.slot(retry=True):
             halvings = self._halvings

@@ -72,7 +72,8 @@ class Response:
 
 Send = Callable[[int], Awaitable[Response]]
 """One request; the argument is how many were sent before it for the same draw. Raises AttemptFailed for what never
-arrived or was cut, UnreadableBody for a body out of bounds."""
+arrived or was cut, UnreadableBody for a body out of bounds.
+"""
 
 
 @dataclass(slots=True, kw_only=True)

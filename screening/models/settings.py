@@ -27,12 +27,10 @@ NEUTRAL: Mapping[str, float] = {"top_p": 1.0, "top_k": 1_000_000, "min_p": 0.0}
 class ModelSettings:
     """Everything a real model is asked with; times in seconds. ValueError for values that cannot work.
 
-    ``temperature`` None means the model's own (T = 1). ``api_version`` None chooses by model.
-    ``requests_per_minute`` None means no limit of ours. ``base_url`` None is Anthropic's own service.
+    None means the model's own temperature (T = 1), an API version by model, no limit of ours, Anthropic's own service.
     ``adaptive`` finds the concurrency that the server stands. ``accepted_names`` are names beside ``model`` under which
-    an administrator accepts its answers: a dated version, a file's name. ``most_unknown`` is how much may be unknown
-    where log probabilities decide. ``breaks_off`` says that the server bills nothing, so that calls under way whose
-    answers no longer matter are broken off.
+    an administrator accepts its answers. ``most_unknown`` may be unknown where log probabilities decide.
+    ``breaks_off``: the server bills nothing, so calls under way whose answers no longer matter are broken off.
     """
 
     model: str = "claude-sonnet-4-6"
@@ -69,7 +67,7 @@ class ModelSettings:
 
     @property
     def elsewhere(self) -> bool:
-        """Whether the calls go to a server that is not Anthropic's."""
+        """To a server that is not Anthropic's."""
         host = self.host
         return not (host == "anthropic.com" or host.endswith(".anthropic.com"))
 
@@ -85,12 +83,11 @@ class ModelSettings:
 
     @property
     def version_header(self) -> str:
-        """The version of the Messages API that is asked for."""
         return self.api_version or (VERSION_WITH_TEMPERATURE if self._heated or self.elsewhere else VERSION)
 
     @property
     def sampling(self) -> Mapping[str, float]:
-        """The sampling values that are sent, by name."""
+        """What is sent, by name."""
         heated = {"temperature": self.temperature} if self._heated and self.temperature is not None else {}
         return {"temperature": 1.0, **heated, **NEUTRAL} if self.elsewhere else heated
 
@@ -105,7 +102,6 @@ class ModelSettings:
 
     @property
     def answering_models(self) -> frozenset[str]:
-        """The names under which an answer may come."""
         return frozenset((self.model, *self.accepted_names))
 
     @property

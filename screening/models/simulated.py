@@ -1,7 +1,5 @@
-"""Simulated agents: seeded draws from a keyword scorer. Not a model; not for use on people. Their knowledge is
-lexicon.toml: the gravest kind of evidence that a text or a reply holds.
-
-And simulated agents whose label distributions are given, to check an experiment against what it must find.
+"""Simulated agents: seeded draws from a keyword scorer, or from label distributions that are given, to check an
+experiment against what it must find. No model; not for use on people. What they know stands in lexicon.toml.
 """
 
 import asyncio
@@ -38,8 +36,8 @@ class Kind(BaseModel):
 
 
 class Lexicon(BaseModel):
-    """Everything the scorer knows; `kinds` runs from the mildest evidence to the gravest. ``replies`` are patterns that
-    are read in a reply only, ``context`` what weakens a clear statement in the same sentence.
+    """`kinds` runs from the mildest evidence to the gravest; ``replies`` are read in a reply only, ``context`` is what
+    weakens a clear statement in the same sentence.
     """
 
     kinds: tuple[Kind, ...] = Field(min_length=2)
@@ -63,7 +61,7 @@ class Lexicon(BaseModel):
 
 
 def load_lexicon() -> Lexicon:
-    """The lexicon, with the file's BLAKE2 hash as its version."""
+    """With the file's BLAKE2 hash as its version."""
     content = Path(__file__).with_name("lexicon.toml").read_bytes()
     digest = hashlib.blake2b(content, digest_size=8).hexdigest()
     return Lexicon.model_validate(tomllib.loads(content.decode()) | {"digest": digest})
@@ -80,8 +78,6 @@ _INVISIBLE = frozenset({"Mn", "Me", "Mc", "Cf", "Co", "Cn", "Cs"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """One word as read, the sentence it stands in, and whether between a pair of quotation marks."""
-
     text: str
     sentence: int
     quoted: bool
@@ -89,13 +85,13 @@ class Word:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A text as words in order. ``flat`` is them with one space around each, for phrase patterns."""
+    """``flat`` is the words with one space around each, for phrase patterns."""
 
     words: tuple[Word, ...]
     flat: str
 
     def index_at(self, position: int) -> int:
-        """Index of the word that covers a position of ``flat``."""
+        """Of the word that covers a position of ``flat``."""
         return max(self.flat.count(" ", 0, position) - 1, 0)
 
 
@@ -148,9 +144,8 @@ _TAKEN_DOWN = frozenset({"clear", "harm"})
 
 
 class EvidenceReader:
-    """Names the kind of evidence in a text. Pure; the gravest finding decides, so padding changes nothing.
-
-    It reads plain English and no disguise: what hides something is found before any agent is asked.
+    """Names the kind of evidence in a text: the gravest finding decides, so padding changes nothing. It reads no
+    disguise: what hides something is found before any agent is asked.
     """
 
     def __init__(self, lexicon: Lexicon) -> None:
@@ -173,9 +168,8 @@ class EvidenceReader:
         return re.compile(f"(?<= )(?:{joined})(?= )")
 
     def kind(self, screened: ScreenedText) -> str:
-        """The gravest kind of evidence in the text and the reply together.
-
-        A supporting or refusing reply turns the text's graver evidence into "answered"; approval of it is "clear".
+        """A supporting or refusing reply turns the text's graver evidence into "answered"; approval of it is
+        "clear".
         """
         of_text = self._gravest(self._kinds_in(screened.text))
         if screened.reply is None:
@@ -241,16 +235,13 @@ _DRAWS = {label: Draw(label=label) for label in LABELS}
 
 @cache
 def _usual() -> tuple[Lexicon, EvidenceReader]:
-    """The lexicon of the file, read once, and what reads texts by it, which keeps nothing of them."""
+    """The file, read once, and what reads texts by it, which keeps nothing of them."""
     return (lexicon := load_lexicon()), EvidenceReader(lexicon)
 
 
 class SimulatedSampler:
-    """Draws as a model might give them, so that everything runs without a key.
-
-    Draw number i of a node on a text is a pure function of (seed, node, text, variant, i): neither draw batch sizes,
-    nor order, nor a restart change it. Draws carry no tokens, as none were used. ``latency_s`` is what each
-    draw batch waits, in seconds.
+    """Draw number i of a node on a text is a pure function of (seed, node, text, variant, i): neither draw batch sizes,
+    nor order, nor a restart change it. ``latency_s`` is what each draw batch waits, in seconds.
     """
 
     def __init__(self, seed: int, latency_s: float = 0.0) -> None:
@@ -267,22 +258,17 @@ class SimulatedSampler:
         return {"sampler": "simulated", "seed": self._seed, "lexicon": self._lexicon.digest}
 
     def evidence(self, text: ScreenedText) -> str:
-        """The gravest kind of evidence found in the text and its reply: a name from the lexicon's ``kinds``."""
+        """The gravest of the lexicon's ``kinds`` that the text and its reply hold."""
         return self._kind_of(text)
 
     def shares(self, node: str, text: ScreenedText) -> Mapping[Label, float]:
-        """The label distribution from which this node's draws on this text come; it sums to 1.
-
-        Pure. Added text never lowers P(unsafe) or raises P(safe), unless it puts a statement into a quotation,
-        a report or a negation of the same sentence; then the text is still not safe.
+        """From which this node's draws on this text come. Added text never lowers P(unsafe) or raises P(safe), unless
+        it puts a statement into a quotation, a report or a negation of the same sentence; then it is still not safe.
         """
         return dict(zip(LABELS, getattr(self._kinds[self._kind_of(text)], role_of(node)), strict=True))
 
     async def draw(self, request: DrawRequest) -> list[Draw]:
-        """Exactly ``request.count`` draws, numbers ``first`` to ``first + count - 1``.
-
-        ValueError for a negative number.
-        """
+        """Exactly ``request.count`` draws. ValueError for a negative number."""
         if request.first < 0 or request.count < 0:
             raise ValueError("first and count must not be negative")
         if self._latency_s:
@@ -352,10 +338,8 @@ def _label_at(distribution: Mapping[Label, float], uniform: float) -> Label:
 
 
 class KnownSampler(SimulatedSampler):
-    """Draws each text's label from the distribution it was given, at every node alike.
-
-    Draw number i is a pure function of (seed, node, text, variant, i). ValueError for probabilities that do not
-    add up to 1; KeyError when a text without a distribution is asked about.
+    """Draws each text's label from the distribution it was given, at every node alike. ValueError for probabilities
+    that do not add up to 1; KeyError for a text without a distribution.
     """
 
     def __init__(self, seed: int, distributions: Mapping[ScreenedText, Mapping[Label, float]]) -> None:

@@ -1,8 +1,8 @@
 """What is sent and what comes back: a call as nonce-tagged JSON data, prompt and code words; the body of a reply,
 bounded and read without any leniency. A server's protocol is a pair of functions in `FORMATS`. Pure, no library, no IO.
 
-A reply counts only if it is what was asked: this shape, this model, to all that was sent, one text. Anything else is
-an answer that cannot be used, marked as what it was: a gateway that repeats one answer, another model behind the same
+A reply counts only if it is what was asked: this shape, this model, to all that was sent, one text. Anything else is an
+answer that cannot be used, marked as what it was: a gateway that repeats one answer, another model behind the same
 address, a server that read only part of the text, or a second block beside the word never make a label.
 
 Servers with OpenAI-style chat completions (vLLM, SGLang, llama.cpp) can tell a node's label distribution in one call:
@@ -47,12 +47,11 @@ from screening.text.unique_keys import RepeatedKey, unique_keys
 
 LARGEST_BODY = 256 * 1024
 """Bytes; a whole answer of one word takes about one thousand."""
-
 _WINDOW_BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
 
 
 class UnreadableBody(ValueError):
-    """The body is too large, compressed in a way nobody asked for, or no JSON object."""
+    """Too large, compressed in a way nobody asked for, or no JSON object."""
 
 
 class AttemptFailed(Exception):
@@ -64,9 +63,8 @@ class AttemptFailed(Exception):
 
 
 async def read_bounded(chunks: AsyncIterable[bytes], encoding: str | None, limit: int = LARGEST_BODY) -> bytes:
-    """The whole body, decompressed; UnreadableBody as soon as it is larger than ``limit``, on the wire or after.
-
-    Never holds more than ``limit`` bytes beyond one chunk, whatever the body would become.
+    """The whole body, decompressed; UnreadableBody as soon as it is larger than ``limit``, on the wire or after. Never
+    holds more than ``limit`` bytes beyond one chunk.
     """
     body = bytearray()
     async for chunk in chunks:
@@ -77,11 +75,7 @@ async def read_bounded(chunks: AsyncIterable[bytes], encoding: str | None, limit
 
 
 def plain(body: bytes, encoding: str, limit: int = LARGEST_BODY) -> bytes:
-    """The body decompressed up to ``limit`` bytes. UnreadableBody where it is larger, broken or in another coding.
-
-    >>> plain(zlib.compress(b"safe"), "deflate")
-    b'safe'
-    """
+    """The body decompressed up to ``limit`` bytes. UnreadableBody where it is larger, broken or in another coding."""
     if encoding in ("identity", ""):
         return body
     if encoding not in _WINDOW_BITS:
@@ -97,12 +91,7 @@ def plain(body: bytes, encoding: str, limit: int = LARGEST_BODY) -> bytes:
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """The body as a JSON object. UnreadableBody for anything else, and where a key stands twice, so that two readers
-    may read two different replies.
-
-    >>> json_object(b'{"a": 1}')
-    {'a': 1}
-    """
+    """UnreadableBody for anything but a JSON object, and where a key stands twice: two readers may read two replies."""
     try:
         read = _STRICT.decode(body.decode("utf-8"))
     except (RepeatedKey, ValueError, RecursionError):
@@ -125,7 +114,7 @@ _CHAT_NOISE = frozenset({"role", "content"})
 @dataclass(slots=True)
 class SeenIds:
     """The ids of the latest replies of one sampler, so that an answer sent twice is one draw. ``unique``: the server
-    gives no id twice. Others number their replies small; once different ones came under one id, ids prove nothing.
+    gives no id twice. Of others ids prove nothing once different replies came under one.
     """
 
     unique: bool = True
@@ -138,7 +127,7 @@ class SeenIds:
             self._ids.popitem(last=False)
 
     def objection(self, reply: Mapping[str, Any]) -> str | None:
-        """Why the reply is not taken for one of its own; None where it is. From now on its id was seen."""
+        """Why the reply is not taken for one of its own; from now on its id was seen."""
         reply_id = reply.get("id")
         if not isinstance(reply_id, str) or not reply_id.strip():
             return "the reply has no id" if reply_id is None else "the reply has an empty id"
@@ -156,9 +145,7 @@ def _digest(reply: Mapping[str, Any] | None) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What a reply must be: from one of these models, answered in these words, with an id not seen before, and made of
-    no fewer prompt tokens than ``least_tokens``.
-    """
+    """What a reply must be, made of no fewer prompt tokens than ``least_tokens``."""
 
     models: frozenset[str]
     words: Mapping[str, Label]
@@ -195,8 +182,8 @@ def completion_draw(reply: Mapping[str, Any], expected: Expected) -> Draw:
 
 
 def _not_asked(reply: Mapping[str, Any], expected: Expected, usage: Usage) -> Draw | None:
-    """What a reply counts as that is not one of its own, names no model or one that was not asked, or was made of part
-    of what was sent; None where it was asked. A server that counts no tokens says nothing of what it read.
+    """What a reply counts as that was not asked for; None where it was. A server that counts no tokens says nothing of
+    what it read.
     """
     if (objection := expected.seen.objection(reply)) is not None:
         return unusable(Answer.MISSHAPEN, objection, usage)
@@ -212,7 +199,7 @@ def _not_asked(reply: Mapping[str, Any], expected: Expected, usage: Usage) -> Dr
 
 
 def completion_choice(reply: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The one choice of a chat completion, with its assistant message; None where the reply has another shape."""
+    """The one choice, with its assistant message; None where the reply has another shape."""
     choices = reply.get("choices")
     if reply.get("object") != "chat.completion" or not isinstance(choices, list) or len(choices) != 1:
         return None
@@ -228,7 +215,7 @@ def _read(text: str | None, something: bool, stop_reason: str, usage: Usage, exp
 
 
 def _only_text(content: list[Any]) -> str | None:
-    """The text of exactly one text block; None for none, several, or one of another kind beside it."""
+    """The text of exactly one text block."""
     if len(content) != 1 or not isinstance(content[0], dict) or content[0].get("type") != "text":
         return None
     text = content[0].get("text")
@@ -287,10 +274,8 @@ def counts_for(token: str, words: Mapping[str, Label]) -> Label | None:
 
 
 def distribution(tokens: Iterable[Token], words: Mapping[str, Label], temperature: float) -> LabelDistribution:
-    """From the most probable first tokens with their natural log probabilities at temperature 1.
-
-    At another temperature the shares of the returned tokens are rescaled among themselves; the part left out
-    keeps its share, which overstates it below temperature 1: the error is on the side of ``unknown``.
+    """From the most probable first tokens with their natural log probabilities at temperature 1. At another the shares
+    of these are rescaled among themselves; the part left out keeps its share, which overstates it below temperature 1.
     """
     listed = [(token, math.exp(min(logprob, 0.0))) for token, logprob in tokens]
     told = sum(share for _, share in listed)
@@ -307,9 +292,7 @@ def distribution(tokens: Iterable[Token], words: Mapping[str, Label], temperatur
 def told_distribution(
     reply: Mapping[str, Any], draw: Draw, words: Mapping[str, Label], temperature: float
 ) -> LabelDistribution:
-    """The distribution in a reply that was read as this draw; all of it is unknown where the reply is not what was
-    asked for or tells none.
-    """
+    """The distribution in a reply that was read as this draw; unknown where the reply is not what was asked for."""
     positions = _positions(reply)
     if draw.answer in (Answer.MISSHAPEN, Answer.OTHER_MODEL, Answer.REFUSAL) or not positions:
         return LabelDistribution(labels=dict.fromkeys(LABELS, 0.0), unknown=1.0)
@@ -333,7 +316,7 @@ class _Place(BaseModel):
 
 
 def _positions(reply: Mapping[str, Any]) -> tuple[str, list[Token]] | None:
-    """The first token that was answered, and the most probable ones in its place; None where they are not told."""
+    """The first token that was answered, and the most probable ones in its place."""
     try:
         place = _Place.model_validate((completion_choice(reply) or {})["logprobs"]["content"][0])
     except (KeyError, IndexError, TypeError, ValueError):
@@ -354,8 +337,6 @@ _ANGLES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedCall:
-    """One call, ready for the library: what is sent, and the words that count as labels in its answer."""
-
     system: list[dict[str, object]]
     user: str
     extra_body: Mapping[str, object]
@@ -363,9 +344,7 @@ class PreparedCall:
 
     @property
     def least_tokens(self) -> int:
-        """No tokenizer makes markedly fewer of what is sent. Counted line by line: the record's line is the same in all
-        calls of a text, and only the tags around it are new in each.
-        """
+        """No tokenizer makes markedly fewer. By line: the record's is the same in all calls of a text."""
         lines = self.user.splitlines(keepends=True)
         whole = sum(map(least_tokens, [*(str(block["text"]) for block in self.system), *lines]))
         return whole * 19 // 20
@@ -373,7 +352,7 @@ class PreparedCall:
 
 @lru_cache(maxsize=256)
 def least_tokens(text: str) -> int:
-    """Fewer tokens than any tokenizer makes of a text: none joins words, or a sign with the space behind it.
+    """Fewer tokens than any tokenizer makes: none joins words, or a sign with the space behind it.
 
     >>> least_tokens("We walked home, slowly. 我们走路回家。")
     8
@@ -383,7 +362,7 @@ def least_tokens(text: str) -> int:
 
 
 def prepare_call(request: DrawRequest, settings: ModelSettings, prompts: PromptSet, rng: random.Random) -> PreparedCall:
-    """One call of a draw batch, with a nonce (and, for the second look, code words) of its own."""
+    """One call, with a nonce (and, for the second look, code words) of its own."""
     nonce = f"{rng.getrandbits(64):016x}"
     fixed = prompts.system(request.node, request.variant, request.agent)
     words = code_words(request.text, rng) if request.variant == SECOND_LOOK else LABEL_WORDS
@@ -430,25 +409,25 @@ def _whole(text: str) -> str:
 
 
 def code_words(text: ScreenedText, rng: random.Random) -> Mapping[str, Label]:
-    """Three random words that do not occur in the text, one per label: a text cannot name the one it wants."""
+    """Three random words that do not occur in the text, one per label."""
     present = set(re.findall(r"[a-z]+", f"{text.text} {text.reply or ''}".casefold()))
     chosen = rng.sample([word for word in CODE_WORDS if word not in present] or CODE_WORDS, k=len(LABELS))
     return dict(zip(chosen, LABELS, strict=True))
 
 
 def is_cacheable(fixed: str, settings: ModelSettings) -> bool:
-    """Whether the fixed prompt is long enough to be cached; the service silently does not cache shorter ones."""
+    """The service silently does not cache shorter prompts."""
     return not settings.elsewhere and estimated_tokens(fixed) >= settings.cache_minimum_tokens
 
 
 def cache_notes(settings: ModelSettings, prompts: PromptSet) -> tuple[str, ...]:
-    """One sentence for each node whose prompt is too short for caching; none where a server is not Anthropic's."""
-    lengths = {node: estimated_tokens(prompts.system(node)) for node in prompts.nodes}
+    """One sentence for each node whose prompt is too short for caching."""
+    fixed = {} if settings.elsewhere else {node: prompts.system(node) for node in prompts.nodes}
     return tuple(
-        f"The prompt of {node} has about {length} tokens, too few for caching "
+        f"The prompt of {node} has about {estimated_tokens(prompt)} tokens, too few for caching "
         f"(from {settings.cache_minimum_tokens}): every call pays for all of it."
-        for node, length in lengths.items()
-        if length < settings.cache_minimum_tokens and not settings.elsewhere
+        for node, prompt in fixed.items()
+        if not is_cacheable(prompt, settings)
     )
 
 
@@ -463,9 +442,7 @@ def _fresh(nonce: str, words: Mapping[str, Label], thread: ScreenedThread | None
 
 
 class WireFormat(NamedTuple):
-    """What servers of one kind are told and answer: the body of a request for one draw, and the draw that a reply
-    makes, which is a label only where the reply is what ``Expected`` says.
-    """
+    """What servers of one kind are told and answer: the body of a request for one draw, and the draw of a reply."""
 
     path: str
     write: Callable[[PreparedCall, ModelSettings], dict[str, object]]

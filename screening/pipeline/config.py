@@ -48,7 +48,7 @@ RULES: dict[str, type[StoppingRule]] = {str(rule.model_fields["kind"].default): 
 
 
 def read_rule(values: object) -> StoppingRule:
-    """The rule that these values write down. ValueError, with the field, for what is none."""
+    """ValueError, with the field, for values that write down none."""
     if isinstance(values, StoppingRule):
         return values
     kind = values.get("kind") if isinstance(values, Mapping) else None
@@ -62,10 +62,8 @@ OF_THE_AGENT = ("prompt", "instructions", "role", "model", "temperature", "serve
 
 
 class NodeConfig(_Data):
-    """One agent: who answers, its rule, and where each label leads (an outcome or another node).
-
-    What is said of the agent beyond its name is optional, as in `NodeAgent`; what is not said stays out of the record,
-    so that it is the same pipeline as before the option existed.
+    """One agent: who answers, its rule, and where each label leads (an outcome or another node). What is not said of it
+    stays out of the record, so that it is the same pipeline as before the option existed.
     """
 
     name: Name
@@ -150,28 +148,23 @@ class PipelineConfig(_Data):
         return self
 
     def node(self, name: str) -> NodeConfig:
-        """The node of that name. KeyError when there is none."""
         return {node.name: node for node in self.nodes}[name]
 
     @property
     def version(self) -> str:
-        """Hash of the whole configuration: two pipelines that differ anywhere differ here."""
+        """Two pipelines that differ anywhere differ here."""
         return version_of(self.model_dump(mode="json"))
 
 
 def version_of(values: Mapping[str, Any]) -> str:
-    """The version of the pipeline that was written as these JSON values."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class UndecidableError(ValueError):
-    """A setting under which a node could never identify any label, with the smallest budget that could."""
+    """A node could never identify a label: which, and the smallest budget that could."""
 
 
 def require_decidable(pipeline: PipelineConfig) -> PipelineConfig:
-    """The pipeline itself, or `UndecidableError` naming the node, a label that it could never identify, and the
-    smallest budget that could.
-    """
     for node in pipeline.nodes:
         rule = node.rule
         needed = {label: minimum_budget(rule, label) for label in LABELS}
@@ -212,9 +205,8 @@ def preset(name: Preset, *, delta: float | None = None, budget: int = 100) -> Pi
     """Pooled draws, whose abstentions go to a human, or `paper` (Algorithm 1, δ = 0.05, abstentions go on to the next
     node). A given ``delta`` is symmetric. Raises UndecidableError.
 
-    `certified` keeps the default contract with calibrated levels, and Ville's levels where no certificate covers the
-    budget. `recommended` is Ville's rule as sites used it before there were certificates: it holds safe where the mode
-    is escalate to 0.025 only, and is left so because a configuration keeps its rule until somebody changes it.
+    `certified` is `pooled_rule`. `recommended` is Ville's rule as sites used it before there were certificates: it
+    holds safe where the mode is escalate to 0.025 only, and a configuration keeps its rule until somebody changes it.
     """
     if name == "paper":
         algorithm = SuccessiveElimination(budget=budget, delta=0.05 if delta is None else delta)
@@ -243,8 +235,8 @@ LARGEST_BUDGET = 300
 
 
 def longest(pipeline: PipelineConfig, weight: Mapping[str, float], *, flagged: bool = False) -> float:
-    """The largest sum of the agents' weights over a way from the first agent to an outcome. The agent that calls a
-    ``flagged`` text safe is asked a second time.
+    """The largest sum of weights over a way to an outcome. The agent that calls a ``flagged`` text safe is
+    asked twice.
     """
     total: dict[str, float] = dict.fromkeys(OUTCOMES, 0.0)
     for node in reversed(pipeline.nodes):
@@ -255,8 +247,8 @@ def longest(pipeline: PipelineConfig, weight: Mapping[str, float], *, flagged: b
 
 
 def most_calls(pipeline: PipelineConfig, *, flagged: bool = False, read_off: bool = False) -> int:
-    """Calls of the dearest way through the pipeline, every budget spent; of a ``flagged`` text with its second look.
-    Where probabilities are ``read_off``, each agent may be asked for them once before it is asked for answers.
+    """Calls of the dearest way, every budget spent; of a ``flagged`` text with its second look. Where probabilities are
+    ``read_off``, each agent may be asked for them once before it is asked for answers.
     """
     budgets = {node.name: float(node.rule.budget + read_off) for node in pipeline.nodes}
     return int(longest(pipeline, budgets, flagged=flagged))
@@ -272,9 +264,8 @@ def chain_bound(pipeline: PipelineConfig) -> float | None:
 
 
 def promise(rule: StoppingRule) -> str:
-    """Which contract a rule keeps, in words, and what that rests on.
+    """Which contract a rule keeps.
 
-    >>> from screening.stopping.rules import MajorityVote
     >>> promise(MajorityVote(n=3))
     'a majority vote has no error bound'
     """
@@ -287,8 +278,8 @@ def promises(pipeline: PipelineConfig) -> str:
 
 
 def mean_calls(pipeline: PipelineConfig, mix: Mix) -> float | None:
-    """Mean calls for a text that every agent answers by this mix, each independently of the others; None where an agent
-    may make more calls than `LARGEST_BUDGET`. ValueError unless the mix is K probabilities that add up to 1.
+    """Mean calls for a text that every agent answers by this mix, independently; None where an agent may make more than
+    `LARGEST_BUDGET`. ValueError unless the mix is K probabilities that add up to 1.
     """
     if any(node.rule.budget > LARGEST_BUDGET for node in pipeline.nodes):
         return None

@@ -15,13 +15,10 @@ _TEXT_CHARACTERS_PER_TOKEN = 3  # chat, names and emoji take more tokens than pr
 
 
 def cost_usd(model: str, usage: Usage) -> Decimal | None:
-    """US dollars for these tokens at list price; None where the table does not know the model.
-
-    Cache reads and writes are part of ``usage.input_tokens`` and are charged at their own rates.
+    """US dollars at list price, cache reads and writes at their own rates; None where the table does not know the
+    model.
 
     >>> cost_usd("claude-sonnet-4-6", Usage(input_tokens=1_000_000, output_tokens=1_000_000)) == 18
-    True
-    >>> cost_usd("a-model-of-our-own", Usage(input_tokens=1_000)) is None
     True
     """
     import genai_prices
@@ -39,7 +36,7 @@ def cost_usd(model: str, usage: Usage) -> Decimal | None:
 
 
 def sum_costs(costs: Sequence[float | None]) -> float | None:
-    """What they come to; None where one of them is not known.
+    """None where one of them is not known.
 
     >>> sum_costs([1.0, 2.5]), sum_costs([1.0, None]), sum_costs([])
     (3.5, None, 0.0)
@@ -57,8 +54,8 @@ def has_list_price(model: str) -> bool:
 
 
 def usage_per_call(prompts: PromptSet, nodes: Sequence[NodeConfig], characters: float) -> Usage:
-    """About what one call costs in tokens for a text of so many characters, over these nodes on average, before any
-    was made; caching is left out, so it errs on the dear side. Once there are calls, their mean is the better guide.
+    """About what one call costs for a text of so many characters, over these nodes on average; without caching, so it
+    errs on the dear side. Once there are calls, their mean is the better guide.
     """
     fixed = sum(estimated_tokens(prompts.system(node.name, agent=node.agent)) for node in nodes) / len(nodes)
     frame_and_text = _FRAME_TOKENS + math.ceil(characters / _TEXT_CHARACTERS_PER_TOKEN)

@@ -23,8 +23,6 @@ RAW_LIMIT = 200
 
 
 class Answer(StrEnum):
-    """What the model's answer was, before it was read as a label."""
-
     LABEL = "label"
     UNPARSABLE = "unparsable"
     REFUSAL = "refusal"
@@ -38,10 +36,7 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one or more calls, as the service counted them; a field it left out counts as 0.
-
-    ``input_tokens`` is the total: cache reads and writes are contained in it.
-    """
+    """Tokens of one or more calls, as the service counted them; ``input_tokens`` holds cache reads and writes."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -85,24 +80,19 @@ _DRAWS_BY_CODE = {code: Draw(label=label) for label, code in _LABEL_CODES.items(
 
 
 def unusable(answer: Answer, raw: str = "", usage: Usage | None = None) -> Draw:
-    """The draw that an unusable answer makes: ``escalate``, marked as what it was, with the answer's start."""
     return Draw(label=Label.ESCALATE, answer=answer, raw=raw[:RAW_LIMIT], usage=usage or Usage())
 
 
 def encode_draws(draws: Iterable[Draw]) -> str:
-    """As one character each, the form they are stored in.
-
-    >>> encode_draws([Draw(label=Label.SAFE), unusable(Answer.REFUSAL)])
-    'S!'
-    """
+    """As one character each, the form they are stored in."""
     return "".join(draw.code for draw in draws)
 
 
 def decode_draws(codes: str) -> tuple[Draw, ...]:
-    """The draws that `encode_draws` wrote, without raw text and usage; ValueError for an unknown character.
+    """Without raw text and usage; ValueError for an unknown character.
 
-    >>> [str(draw.label) for draw in decode_draws("SU?")]
-    ['safe', 'unsafe', 'escalate']
+    >>> [str(draw.label) for draw in decode_draws("SU?")], encode_draws(decode_draws("SU?"))
+    (['safe', 'unsafe', 'escalate'], 'SU?')
     """
     try:
         return tuple(_DRAWS_BY_CODE[code] for code in codes)
@@ -112,8 +102,6 @@ def decode_draws(codes: str) -> tuple[Draw, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenedTurn:
-    """One turn of a conversation as the model is shown it: who speaks (`user` or `assistant`), and what."""
-
     role: str
     text: str
     judged: bool
@@ -121,8 +109,8 @@ class ScreenedTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenedThread:
-    """A conversation as the model is shown it, and what is asked of the turns that are judged: the writer's risk
-    ("text") or what the assistant did ("reply"). ``left_out`` of its oldest turns are not shown.
+    """A conversation as the model is shown it, and what is asked of the judged turns: the writer's risk ("text") or
+    what the assistant did ("reply"). ``left_out`` of its oldest turns are not shown.
     """
 
     turns: tuple[ScreenedTurn, ...]
@@ -142,8 +130,8 @@ def screened_thread(thread: "Thread", model_text: str) -> ScreenedThread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenedText:
-    """What the model is shown: the normalised text and, where the data has one, the reply to it; of a conversation its
-    turns, of which ``text`` is all in one.
+    """What the model is shown: the normalised text and the reply to it; of a conversation its turns, all of which
+    ``text`` holds in one.
     """
 
     text: str
@@ -153,10 +141,8 @@ class ScreenedText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAgent:
-    """Who answers for a node, as far as its pipeline says more than the node's name; None leaves the site's setting.
-
-    ``prompt`` names a prompt file, ``instructions`` is a prompt of the pipeline's own, ``role`` is the part that
-    simulated agents play, ``server`` is one of the site's named servers, ``protocol`` how it is spoken to.
+    """Who answers for a node; None leaves the site's setting. ``prompt`` names a prompt file, ``instructions`` is a
+    prompt of the pipeline's own, ``role`` the part that simulated agents play, ``server`` one of the site's.
     """
 
     prompt: str | None = None
@@ -170,10 +156,8 @@ class NodeAgent:
 
 @dataclass(slots=True)
 class Bill:
-    """What a draw batch has cost so far, also when it fails or is broken off and there are no draws.
-
-    ``requests`` counts those that were charged or may have been: not those that were refused or never arrived.
-    ``answers`` are the draws so far, by their place in the draw batch; ``took`` is told of each as it comes.
+    """What a draw batch has cost so far, also when it fails or is broken off: ``requests`` that were charged or may
+    have been, and ``answers``, the draws by their place; ``took`` is told of each as it comes.
     """
 
     requests: int = 0
@@ -181,7 +165,7 @@ class Bill:
     took: Callable[[int, Draw], None] | None = None
 
     def record_answer(self, place: int, draw: Draw) -> None:
-        """Record the draw at this place of the draw batch; samplers report each at once, so that people can watch."""
+        """Samplers report each draw at once, so that people can watch."""
         if self.took is not None and place not in self.answers:
             self.took(place, draw)
         self.answers[place] = draw
@@ -200,10 +184,9 @@ class Bill:
 class DrawRequest:
     """A draw batch: ``count`` draws of one node on one text, the first of them being number ``first`` (from 0).
 
-    ``urgent`` says that somebody waits for it: its calls go first where a limit holds calls back. A sampler whose
-    draws are paid for writes them on ``bill``, where there is one, as they are made. ``enough`` says of the first
-    draws of the draw batch whether the node's end no longer depends on the rest: then, and only then, a sampler may
-    break off what is under way and give fewer than ``count``.
+    ``urgent``: somebody waits for it, and its calls go first. ``bill``: where draws are paid for they are written on it
+    as they are made. ``enough`` says of the first draws whether the node's end no longer depends on the rest: then, and
+    only then, a sampler may break off what is under way and give fewer than ``count``.
     """
 
     node: str
@@ -218,14 +201,11 @@ class DrawRequest:
 
 
 TOO_LONG = "too_long"
-"""The kind of error with which a service says that a text is too long for its model."""
 
 
 class SamplerError(Exception):
-    """The service gave no answer, so there is no draw: the case stays pending and can be taken up again.
-
-    ``kind`` is a short word for the pages and the log (never the text); ``stops_batch`` is true where going
-    on with other cases is pointless (spend cap, bad key, unknown model).
+    """The service gave no answer, so there is no draw: the case stays pending and can be taken up again. ``kind`` is
+    one of errors.toml; ``stops_batch``: going on with other cases is pointless (spend cap, bad key, unknown model).
     """
 
     def __init__(self, kind: str, message: str, *, stops_batch: bool = False) -> None:
@@ -244,10 +224,7 @@ class DrawSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preflight:
-    """What came of asking once with a harmless text; ``ok`` only where a label came back under these very settings.
-
-    ``kind`` is the error's kind, None without one; ``seconds`` is how long the first answer took.
-    """
+    """What came of asking once with a harmless text; ``ok`` only where a label came back under these very settings."""
 
     ok: bool
     message: str
@@ -264,14 +241,11 @@ _CUT = frozenset({"max_tokens", "model_context_window_exceeded"})
 
 
 def bare_word(answer: str) -> str:
-    """The answer in lower case, without white space, quotation marks, full stops and asterisks around it.
+    """The answer in lower case, without white space, quotation marks, full stops and asterisks around it. Nothing else
+    is taken off: "¬safe", "safe?" and "🚫safe" are no labels, nor is a word in other letters.
 
-    Nothing else is taken off: "¬safe", "safe?" and "🚫safe" are no labels, nor is a word in other letters.
-
-    >>> bare_word(' **Unsafe.** ')
-    'unsafe'
-    >>> bare_word("!safe")
-    '!safe'
+    >>> bare_word(' **Unsafe.** '), bare_word("!safe")
+    ('unsafe', '!safe')
     """
     return answer.strip(_AROUND).lower()
 
@@ -281,12 +255,9 @@ def read_answer(
 ) -> Draw:
     """The draw an answer makes. Only a finished answer that is exactly one of ``words`` is a label.
 
-    >>> read_answer("Safe.", "end_turn", Usage()).label
-    <Label.SAFE: 'safe'>
-    >>> read_answer("safe", "max_tokens", Usage()).answer
-    <Answer.CUT: 'cut'>
-    >>> str(read_answer("It is safe", "end_turn", Usage()).label)
-    'escalate'
+    >>> told = (("Safe.", "end_turn"), ("safe", "max_tokens"), ("It is safe", "end_turn"))
+    >>> [read_answer(answer, stopped, Usage()).code for answer, stopped in told]
+    ['S', '~', '?']
     """
     text = answer or ""
     if stop_reason == "refusal":
@@ -307,9 +278,7 @@ MARK = "="
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelDistribution:
-    """Probability of each label; ``unknown`` is the rest, so that all sum to 1. Above ``most_unknown`` it decides
-    nothing, and the node is sampled instead.
-    """
+    """``unknown`` is the rest, so that all sum to 1; above ``most_unknown`` nothing is decided: the node is sampled."""
 
     labels: Mapping[Label, float]
     unknown: float
@@ -351,11 +320,6 @@ class LabelDistribution:
 
     @property
     def code(self) -> str:
-        """The distribution as one word, stored in place of the codes of draws.
-
-        >>> LabelDistribution(labels={Label.SAFE: 0.7, Label.UNSAFE: 0.2, Label.ESCALATE: 0.1}, unknown=0.0).code
-        '=0.7|0.2|0.1|0|1'
-        """
         shares = (*(self.labels[label] for label in LABELS), self.unknown, self.most_unknown)
         return MARK + "|".join(f"{share:.6g}" for share in shares)
 
@@ -363,8 +327,9 @@ class LabelDistribution:
 def read_distribution(code: str) -> LabelDistribution | None:
     """The distribution that a code stands for; None for the codes of draws.
 
-    >>> read_distribution("SSU") is None, read_distribution("=0.7|0.2|0.1|0|1").mode()
-    (True, <Label.SAFE: 'safe'>)
+    >>> told = read_distribution("=0.7|0.2|0.1|0|1")
+    >>> read_distribution("SSU"), str(told.mode()), told.code
+    (None, 'safe', '=0.7|0.2|0.1|0|1')
     """
     if not code.startswith(MARK):
         return None

@@ -1,7 +1,4 @@
-"""A pipeline as a TOML text: what a site writes, keeps and exchanges; errors name the node and the field.
-
-The prompts as versioned files: which system text a node gets, and the hash that identifies the whole set.
-"""
+"""A pipeline as a TOML text, which a site writes, keeps and exchanges; and the prompts as versioned files."""
 
 import hashlib
 import json
@@ -23,11 +20,11 @@ MOST_CHARACTERS = 1_000_000
 
 
 class PipelineRefused(ValueError):
-    """A pipeline file that cannot be used: one sentence that names the place."""
+    """One sentence that names the node and the field."""
 
 
 def read_pipeline(text: str) -> PipelineConfig:
-    """The pipeline that a TOML text describes. Raises PipelineRefused, with the node and the field.
+    """The pipeline that a TOML text describes. Raises PipelineRefused.
 
     >>> read_pipeline("nodes: [worker]")
     Traceback (most recent call last):
@@ -108,7 +105,7 @@ _CHARACTERS_PER_TOKEN = 4.5
 
 
 class PromptError(ValueError):
-    """A prompt file that cannot be used; the message names the file and the way out."""
+    """The message names the file and the way out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +146,8 @@ class PromptSet:
 
 
 def load_prompts(directory: Path | None = None) -> PromptSet:
-    """The shipped prompts, each replaced by the file of the same name in ``directory`` where there is one.
-
-    Further ``.md`` files in ``directory`` are prompts of further nodes. Line ends and outer blank lines do
-    not count towards the version. PromptError for a missing directory, an empty file or one not in UTF-8.
+    """The shipped prompts, each replaced by the file of the same name in ``directory``, where further ``.md`` files are
+    prompts of further nodes. Outer blank lines do not count towards the version.
 
     >>> load_prompts().nodes
     ('legal', 'risk', 'worker')

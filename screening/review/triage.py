@@ -80,7 +80,7 @@ class Reach(StrEnum):
 
 
 class Why(StrEnum):
-    """Why a case has its priority, in words that a reviewer may see before reading: they name no label and no node."""
+    """What a reviewer may see before reading: it names no label and no node."""
 
     LIKELY_URGENT = "likely_urgent"
     PERSON_NEEDED = "person_needed"
@@ -115,7 +115,7 @@ _ABSTAINED = frozenset({Reason.EXHAUSTED, Reason.FUTILITY, Reason.TOO_CLOSE})
 
 
 def floor(flags: Collection[str]) -> Priority:
-    """The least urgent priority that a case may have whose text or reply holds these flags, by whatever way it comes.
+    """The least urgent priority of a case whose text or reply holds these flags, by whatever way it comes.
 
     >>> [floor(flags).name for flags in (["stated_risk", "stated_imminent"], ["stated_risk"], ["no_words"])]
     ['P0', 'P1', 'P3']
@@ -126,14 +126,11 @@ def floor(flags: Collection[str]) -> Priority:
 
 
 def _at_least(least: Priority, place: Placement) -> Placement:
-    """The place, or the ordinary one of the floor where that is more urgent."""
     return place if place.priority <= least else Placement(least, ordinary_why(least))
 
 
 def priority_for(screening: Screening, flags: Collection[str]) -> Placement:
-    """The place of a case that was escalated or labeled unsafe; ``flags`` were found in its text or
-    reply. ValueError for one that was labeled safe.
-    """
+    """The place of a case that was escalated or labeled unsafe. ValueError for one that was labeled safe."""
     if screening.outcome is Outcome.SAFE:
         raise ValueError("a case labeled safe has no priority of its own; audit samples go through audit_placement")
     return _at_least(floor(flags), _by_answers(screening))
@@ -167,11 +164,7 @@ def audit_placement(case_id: str, urgent_share: float, flags: Collection[str]) -
 
 
 def second_review_coin(case_id: str) -> float:
-    """A number in [0, 1) that belongs to the case: the same however often a submit is repeated.
-
-    >>> 0 <= second_review_coin("0" * 32) < 1
-    True
-    """
+    """A number in [0, 1) that belongs to the case: the same however often a submit is repeated."""
     return _coin("second review", case_id)
 
 
@@ -185,7 +178,7 @@ def _coin(purpose: str, case_id: str) -> float:
 
 
 def unscreened_placement(flags: Collection[str]) -> Placement:
-    """The place of a case that is not screened yet; ``flags`` were found in its text or reply.
+    """The place of a case that is not screened yet.
 
     >>> [unscreened_placement(flags).priority.name for flags in (["stated_imminent"], ["stated_risk"], [])]
     ['P0', 'P1', 'P2']
@@ -194,17 +187,12 @@ def unscreened_placement(flags: Collection[str]) -> Placement:
 
 
 def ordinary_why(priority: Priority) -> Why:
-    """The reason shown for a case of this priority where nothing more may be said."""
+    """Where nothing more may be said."""
     return {Priority.P0: Why.LIKELY_URGENT, Priority.P1: Why.PERSON_NEEDED}.get(priority, Why.UNSETTLED)
 
 
 def due_at(priority: Priority, entered_at: datetime, targets: Mapping[Priority, timedelta] = TARGETS) -> datetime:
-    """The moment by which a clinician should have looked.
-
-    >>> from datetime import UTC
-    >>> due_at(Priority.P1, datetime(2026, 1, 1, tzinfo=UTC)).isoformat()
-    '2026-01-01T00:15:00+00:00'
-    """
+    """The moment by which a clinician should have looked."""
     return entered_at + targets[priority]
 
 

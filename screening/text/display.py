@@ -67,8 +67,8 @@ _SHOWN = re.compile(f"{EMOJI}|([{''.join(_CLASSES.values())}\ud800-\udfff]|\r(?!
 def visible(text: str) -> str:
     """The text with every invisible, control or direction-changing character as a marker such as ⟨U+202E⟩.
 
-    Emoji keep their joiners and selectors; tab and line ends stay. The rest is unchanged, so the result is
-    still untrusted and must be escaped by whatever shows it.
+    Emoji keep their joiners and selectors; tab and line ends stay. The rest is unchanged, so the result is still
+    untrusted and must be escaped by whatever shows it.
 
     >>> visible("note: \u202eefas")
     'note: ⟨U+202E⟩efas'

@@ -32,8 +32,9 @@ class Flag(StrEnum):
     ROW_REJECTED = "row_rejected"
     """The row of the file cannot be read as it should, and its words state a risk: it is escalated as it is."""
     STATED_RISK = "stated_risk"
-    """It says outright, of the writer or of somebody else, a wish to be dead, an intent, a plan, means, an attempt
-    or self-injury."""
+    """It says outright, of the writer or of somebody else, a wish to be dead, an intent, a plan, means, an attempt or
+    self-injury.
+    """
     STATED_IMMINENT = "stated_imminent"
     """Such a statement stands with a time or with means."""
 

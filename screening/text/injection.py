@@ -1,8 +1,8 @@
 """Signs that a text addresses the model that judges it, or answers in its place.
 
-Patterns over several readings of the text: as it is, spaced letters joined, disguised letters replaced, encoded
-parts decoded. A detector by wording is evaded by other wording: it stands beside the nonce-tagged data, the strict
-reading of answers and the second look, and replaces none of them. How much it finds: docs/model-layer.md.
+Patterns over several readings of the text: as it is, spaced letters joined, disguised letters replaced, encoded parts
+decoded. A detector by wording is evaded by other wording: it stands beside the nonce-tagged data, the strict reading of
+answers and the second look, and replaces none of them. How much it finds: docs/model-layer.md.
 """
 
 import codecs

@@ -1,8 +1,8 @@
 """Whether a text is in a language the screening was validated for.
 
-Three looks, cheapest first: the script; how many of the words are common English ones; and, for what these leave
-open, py3langid's probabilities. Short texts are hard for any identifier, so an English verdict on words comes
-first and a foreign verdict needs py3langid to be far from English.
+Three looks, cheapest first: the script; how many of the words are common English ones; and, for what these leave open,
+py3langid's probabilities. Short texts are hard for any identifier, so an English verdict on words comes first and a
+foreign verdict needs py3langid to be far from English.
 """
 
 import functools
@@ -50,8 +50,8 @@ _PART_WORDS = 3
 def is_supported(text: str, languages: tuple[str, ...] = VALIDATED_LANGUAGES) -> bool:
     """Whether all of the (normalised) text appears to be in one of ``languages``.
 
-    A text without letters, or of one unknown word, counts as supported: nothing speaks against it. One
-    sentence in another language is enough for False, since nobody has validated that it is understood.
+    A text without letters, or of one unknown word, counts as supported: nothing speaks against it. One sentence in
+    another language is enough for False, since nobody has validated that it is understood.
 
     >>> is_supported("This homework is killing me lol"), is_supported("Ya no quiero vivir")
     (True, False)

@@ -44,9 +44,9 @@ _OVERLAY = re.compile("[\u0334-\u0338\u0488\u0489\u20d0-\u20ff]")
 class ReceivedText:
     """A text with its twin for the model.
 
-    ``stored`` is the text exactly as received wherever both databases can hold it; else ``original_json`` holds
-    the original in ASCII, and `original_text` gives it back. ``sha256`` (hex) is of the text as received.
-    ``model_text`` is the normalised copy, empty where no call may be made.
+    ``stored`` is the text exactly as received wherever both databases can hold it; else ``original_json`` holds the
+    original in ASCII, and `original_text` gives it back. ``sha256`` (hex) is of the text as received. ``model_text`` is
+    the normalised copy, empty where no call may be made.
     """
 
     stored: str
@@ -71,10 +71,9 @@ def receive(
 ) -> ReceivedText:
     """Take a text in: keep it exactly, normalise the model's copy, and say what was found.
 
-    ``limit`` is in characters; a longer text is kept whole and flagged ``too_long``. ``detectors`` see the
-    normalised text and may add flags. ``kept`` holds by its hash what this very limit, languages and
-    detectors found in a text before, and nothing else of it.
-    Never raises for any str.
+    ``limit`` is in characters; a longer text is kept whole and flagged ``too_long``. ``detectors`` see the normalised
+    text and may add flags. ``kept`` holds by its hash what this very limit, languages and detectors found in a text
+    before, and nothing else of it. Never raises for any str.
 
     >>> sorted(receive("a long d\\xaday").flags), receive("a long d\\xaday").model_text
     ([], 'a long day')

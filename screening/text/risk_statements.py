@@ -1,8 +1,8 @@
 """The floor: what a text says outright of wanting, planning or trying to die, or of self-injury, forbids `safe`.
 
 One list for everybody: the guard that stands behind every model, the inbox that puts such a text first, and whoever
-else needs it. It is made for precision and knows only what is said outright; that nothing is found says nothing.
-How much it finds, and how often it is wrong: docs/model-layer.md.
+else needs it. It is made for precision and knows only what is said outright; that nothing is found says nothing. How
+much it finds, and how often it is wrong: docs/model-layer.md.
 
 A text is read as a stream of plain words: lower case, long forms, no accents, one space between words, " . " where a
 sentence ends. One that is dressed up (spaced letters, digits for letters, blanks inside words, letters of another
