@@ -59,9 +59,8 @@ def model_settings(settings: Settings) -> ModelSettings:
 
 
 def settings_for(settings: Settings, agent: NodeAgent) -> ModelSettings:
-    """What this node's model is asked with. The site's key goes to no other server than the one it was set for.
-
-    SamplerError for a server that the site's settings do not name.
+    """What this node's model is asked with: the site's key goes to no other server than the one it was set for.
+    SamplerError for a server that the settings do not name.
     """
     usual = model_settings(settings)
     asked = replace(
@@ -82,8 +81,7 @@ def settings_for(settings: Settings, agent: NodeAgent) -> ModelSettings:
 
 def servers_used(settings: Settings, pipeline: PipelineConfig) -> dict[str, Any]:
     """What a configuration records of the named servers that its agents ask, as ``servers``: host, protocol and a mark
-    of the path of each, never a key. Empty where none is asked, and where agents are simulated; a server that the
-    settings do not name is left out.
+    of the path of each, never a key. Empty where none is asked, and where agents are simulated.
     """
     told: dict[str, dict[str, str]] = {}
     used = set() if settings.simulated else {node.server for node in pipeline.nodes}
@@ -96,12 +94,12 @@ def servers_used(settings: Settings, pipeline: PipelineConfig) -> dict[str, Any]
 
 
 def _breaks_off(said: bool | None, url: str | None) -> bool:
-    """Whether calls that no longer matter are broken off: as the administrator says, else on local addresses alone."""
+    """As the administrator says, else on local addresses alone."""
     return url is not None and (is_local(url) if said is None else said)
 
 
 def reads_off(settings: Settings, pipeline: PipelineConfig) -> bool:
-    """Whether some agent's label is read off from its server's probabilities under these settings."""
+    """Whether some agent's label is read off from its server's probabilities."""
     with suppress(SamplerError):  # a server that is not there reads off nothing
         asked = (settings_for(settings, node.agent) for node in pipeline.nodes if not settings.simulated)
         return any(one.protocol == "logprobs" for one in asked)
@@ -110,7 +108,7 @@ def reads_off(settings: Settings, pipeline: PipelineConfig) -> bool:
 
 def unanswerable(settings: Settings, pipeline: PipelineConfig) -> str:
     """The first agent that names a server which the settings do not, or a model of the paid service that is in no list,
-    as one sentence; empty where there is none. Simulated agents have any model, and one's own server may serve any.
+    as one sentence; empty where there is none.
     """
     for node in pipeline.nodes:
         if node.server is not None and node.server not in settings.servers:
@@ -143,7 +141,7 @@ class Agents:
         self._simulated: dict[int, SimulatedSampler] = {}
 
     def describe(self, seed: int) -> Mapping[str, Any]:
-        """What identifies the usual agents of these settings in a configuration; of others tells `servers_used`."""
+        """What identifies the usual agents in a configuration; of others tells `servers_used`."""
         usual = self._simulation(seed) if self._settings.simulated else self.model_for(NodeAgent())
         return usual.describe()
 
@@ -212,7 +210,7 @@ class Agents:
 
 
 def accepted_names(configuration: Configuration) -> tuple[str, ...]:
-    """The names beside the model's under which answers count in this configuration: those it began with."""
+    """Those beside the model's under which answers count in this configuration: those it began with."""
     sampler = configuration.sampler
     return tuple(name for name in sampler.get("answers_as", ()) if name != sampler["model"])
 
@@ -248,11 +246,9 @@ UNRENEWED_S = 5.0
 
 
 def pace_of(per_minute: int) -> Pace:
-    """The pace that lets at most ``per_minute`` calls arrive in *any* minute.
-
-    Calls that arrive within 60 s were given leave within 60 s + `LAPSES_S` + `UNDER_WAY_S`, which is at most
-    burst + pace * that time; but for one call a worker, which `SharedLimiter` makes however late its leave came: 1 %
-    and one are kept back for these. ValueError where not even one call is allowed.
+    """The pace that lets at most ``per_minute`` calls arrive in *any* minute: they were given leave within 60 s +
+    `LAPSES_S` + `UNDER_WAY_S`, at most burst + pace * that time; but for one call a worker, which `SharedLimiter` makes
+    however late its leave came: 1 % and one are kept back for these.
 
     >>> pace = pace_of(1000)
     >>> pace.burst, round(pace.per_second * 60), pace.burst + pace.per_second * 62 + 11 <= 1000
@@ -270,9 +266,8 @@ def pace_of(per_minute: int) -> Pace:
 class SharedLimiter:
     """Leave for one call at a time, taken from the database in blocks. Belongs to one event loop.
 
-    Leave that took longer than ``lapses_s`` to come is good for one call. A worker asks again only when that is
-    made, so a window holds at most one call a worker whose leave was given before it: where the database is slow,
-    calls are few, but neither none nor too many.
+    Leave that took longer than ``lapses_s`` to come is good for one call, and a worker asks again only when that is
+    made: where the database is slow, calls are few, but neither none nor too many.
     """
 
     db: Database

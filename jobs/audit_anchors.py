@@ -18,9 +18,7 @@ _LONGEST_LINE = 1_000
 
 def anchor_if_due(db: Database, settings: Settings, now: datetime) -> Anchor | None:
     """Write an anchor where enough events or minutes have passed since the one that the file ends with; what was
-    written.
-
-    A place that cannot be written is a fault of the site: it is told, and tried again at the next round.
+    written. A place that cannot be written is a fault of the site: it is told, and tried again at the next round.
     """
     made = anchor(db)
     try:

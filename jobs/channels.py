@@ -40,7 +40,7 @@ class NotSent(Exception):
 
 
 def target_of(address: str, *, private: bool) -> SplitResult:
-    """The address of a webhook, taken apart. ValueError where it is none: https, or ``private`` http."""
+    """ValueError where it is no address of a webhook: https, or ``private`` http."""
     parts = urlsplit(address.strip())
     if parts.scheme != "https" and not (private and parts.scheme == "http"):
         raise ValueError("a webhook's address begins with https://")
@@ -52,7 +52,7 @@ def target_of(address: str, *, private: bool) -> SplitResult:
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
-    """The signature of a message, which its receiver computes as well to compare.
+    """Which the receiver computes as well to compare.
 
     >>> signature("key", 1, b"{}")[:16]
     'v1=1ba6b8171186e'
@@ -77,9 +77,8 @@ def post(
 
 
 def permitted_address(host: str, port: int, *, private: bool) -> str:
-    """An address of this host, to connect to as it is: looked up once, so that no second look-up can lead elsewhere.
-
-    NotSent where any of the host's addresses is not public and ``private`` ones are not allowed.
+    """An address to connect to as it is: looked up once, so that no second look-up can lead elsewhere. NotSent where
+    any of the host's is not public and ``private`` ones are not allowed.
     """
     found = _look_up(host, port)
     if not private and not all(is_public(address) for address in found):
@@ -159,12 +158,10 @@ def _exchange(target: SplitResult, body: bytes, headers: Mapping[str, str], *, p
         if connection.cut:
             raise NotSent("took too long")
         return status
-    except ssl.SSLError:
-        if connection.cut:
-            raise NotSent("took too long") from None
-        raise NotSent("the connection could not be encrypted, or the certificate is not the host's") from None
     except (OSError, HTTPException, ValueError, AttributeError) as failed:
-        raise NotSent(f"no answer ({type(failed).__name__})") from None
+        if isinstance(failed, ssl.SSLError) and not connection.cut:
+            raise NotSent("the connection could not be encrypted, or the certificate is not the host's") from None
+        raise NotSent("took too long" if connection.cut else f"no answer ({type(failed).__name__})") from None
     finally:
         limit.cancel()
         connection.close()
@@ -233,10 +230,6 @@ REFUSED, SLOW = 3, 4
 _WHY = {REFUSED: "an address that is not public", SLOW: "took too long"}
 
 
-class _Refused(OSError):
-    """The library wanted to connect to an address that is not allowed."""
-
-
 class _Guard:
     """Stops every connection of this process to an address that is not public."""
 
@@ -246,13 +239,10 @@ class _Guard:
     def __call__(self, event: str, arguments: tuple[object, ...]) -> None:
         if event in ("socket.connect", "socket.sendto", "socket.sendmsg"):
             address = arguments[1]
-            if isinstance(address, tuple) and not is_public(str(address[0])) and not _name_server(event, address):
+            name_server = event != "socket.connect" and isinstance(address, tuple) and address[1:2] == (53,)
+            if isinstance(address, tuple) and not is_public(str(address[0])) and not name_server:
                 self.refused = True
-                raise _Refused("not a public address")
-
-
-def _name_server(event: str, address: tuple[object, ...]) -> bool:
-    return event != "socket.connect" and address[1:2] == (53,)
+                raise OSError("not a public address")
 
 
 def _child() -> int:

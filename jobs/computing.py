@@ -41,7 +41,7 @@ class NotComputed(Exception):
 
 
 class Cache(Generic[T]):
-    """The values used last, ``most`` of them. Two threads that ask for the same value at once make it once."""
+    """The ``most`` values used last. Two threads that ask for the same value at once make it once."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -49,7 +49,7 @@ class Cache(Generic[T]):
         self._lock = threading.RLock()
 
     def of(self, key: Hashable, make: Callable[[], T]) -> T:
-        """The value of this key, made unless it is kept. What cannot be made is not kept."""
+        """Made unless it is kept. What cannot be made is not kept."""
         with self._lock:
             if key not in self._values:
                 while len(self._values) >= self._most:  # before, so that both are not held at once
@@ -73,7 +73,7 @@ class Cache(Generic[T]):
 
 
 class Computation(Future[Any]):
-    """One thing being computed, whose result may be a NotComputed. ``words`` say what is done just now."""
+    """``words`` say what is done just now."""
 
     words = "Waiting for another computation to end"
 
@@ -82,7 +82,7 @@ class Computation(Future[Any]):
 
 
 class SideProcess:
-    """The process, as the server sees it. It must be able to import the functions and to unpickle their arguments."""
+    """The process must be able to import the functions and to unpickle their arguments."""
 
     def __init__(self) -> None:
         self._turn, self._lock = threading.Lock(), threading.Lock()
@@ -166,7 +166,6 @@ def tell(words: str) -> None:
 
 
 def without_database(_: Database, function: Callable[[*Ts], T], *args: *Ts) -> T:
-    """``function(*args)``: a computation that needs no database."""
     return function(*args)
 
 

@@ -75,15 +75,15 @@ class Ask:
 
 
 def ask_of(db: Database, actor: Actor, batch_id: str) -> Ask:
-    """What is asked of this batch as it stands now. Raises Forbidden, UnknownBatch."""
+    """Raises Forbidden, UnknownBatch."""
     require(actor, Action.VIEW_RESULTS)
     return Ask(actor=actor, batch_id=batch_id, standing=batch_now(db, actor, batch_id))
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Experiment:
-    """A batch's draws ready for replay. ``made`` are draws of the same simulated agents that were not recorded.
-    ``not_shown`` are the cases that no model may be shown: every condition escalates them.
+    """``made`` are draws of the same simulated agents that were not recorded, ``not_shown`` the cases that no model may
+    be shown: every condition escalates them.
     """
 
     batch: RecordedColumns
@@ -102,8 +102,8 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """Every condition's figures, last what the batch itself did as the Errors page counts it; and of how many texts.
-    ``made`` draws beside the recorded ones, ``of_subset`` whether some texts are of the subset of special interest.
+    """Every condition's figures, last what the batch itself did as the Errors page counts it; ``made`` draws beside the
+    recorded ones, ``of_subset`` whether some texts are of the subset of special interest.
     """
 
     name: str

@@ -52,8 +52,8 @@ def unlabelled_rows(table: Table, settings: Settings) -> int:
 
 
 def receiver(settings: Settings) -> Callable[[str], ReceivedText]:
-    """How this site takes a text in: its length limit, its languages, its detectors. What is found in a text is kept
-    by its hash, for a file is read when it is checked, whenever its columns are changed, and when it is taken in.
+    """How this site takes a text in. What is found in a text is kept by its hash, for a file is read when it is
+    checked, whenever its columns are changed, and when it is taken in.
     """
     kept = _findings(settings.max_text_characters, settings.languages)
 
@@ -141,7 +141,7 @@ away nobody can take anything in, and nobody looks.
 
 @dataclass(slots=True)
 class OpenFiles:
-    """What one process has seen of them. A process that is killed says nothing about its file; this does."""
+    """A process that is killed says nothing about its file; this does."""
 
     _seen: dict[str, tuple[OpenFile, int]] = field(default_factory=dict)
 

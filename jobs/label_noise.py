@@ -42,9 +42,7 @@ MOST_SHOWN = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
-    """The first `MOST_SHOWN` places of cases that are not in review already. ``labels`` are ranked in all,
-    ``in_review`` of them are, ``left_out`` cases cannot be ranked.
-    """
+    """The first `MOST_SHOWN` that are not in review already; ``labels`` in all, ``left_out`` cannot be ranked."""
 
     labels: int
     in_review: int
@@ -57,7 +55,6 @@ class Ranked:
 
 
 def rank_labels(db: Database, ask: Ask, ranking: Ranking) -> Ranked:
-    """The batch's reference labels, the most contradicted first."""
     batch, order = order_labels(db, ask, ranking)
     free = _free(db, ask, batch, order)
     shown = free[:MOST_SHOWN].tolist()

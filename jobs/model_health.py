@@ -38,7 +38,7 @@ WATCHED_FAILURES = 4
 
 @dataclass(slots=True)
 class _Failing:
-    """A case that keeps failing: how often, since when, and the number of answers there had been by then."""
+    """A case that keeps failing, since when, and the number of answers there had been by then."""
 
     since: float
     answers: int
@@ -89,9 +89,7 @@ class Breaker:
         self._wake()
 
     def record_failure(self, case_id: str, *, watched: bool = False) -> float | None:
-        """A draw batch of this case failed in a way that passes: seconds after which the case is taken up again; None
-        where it is a person's turn.
-        """
+        """A draw batch failed in a way that passes: seconds until the case is taken up again; None: a person's turn."""
         now = self._clock()
         self._silent_since = now if self._silent_since is None else self._silent_since
         self._failures += 1
@@ -128,8 +126,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class ModelHealth:
-    """What one process knows of its models. Each configuration is tried on the probes before it is used, once a process
-    unless somebody did so a moment before its start, one at a time; never where ``probes`` is False.
+    """Each configuration is tried on the probes before it is used, once a process unless somebody did so a moment
+    before its start, one at a time; never where ``probes`` is False.
     """
 
     db: Database
@@ -146,9 +144,8 @@ class ModelHealth:
     _said: set[str] = field(default_factory=set)
 
     async def require(self, configuration: Configuration, seed: int) -> None:
-        """Returns when the configuration may be screened with: this process tried it, or it was tried a moment before.
-        SamplerError that pauses the batch where it failed; the service's own error where it cannot be asked, which is
-        no failure and comes again by itself.
+        """Returns when the configuration may be screened with. SamplerError that pauses the batch where it failed; the
+        service's own error where it cannot be asked, which is no failure and comes again by itself.
         """
         version = configuration.preflight_key
         simulated = configuration.sampler.get("sampler") == "simulated"
@@ -173,8 +170,8 @@ class ModelHealth:
         return version in self._allowed
 
     async def doubt(self, configuration: Configuration, seed: int, draws: Iterable[Draw]) -> None:
-        """Try the model again where these draws came under another name than it is asked for, once for each name:
-        behind the address is another model than the one that was tried. SamplerError as `require` raises it.
+        """Try the model again where draws came under another name than it is asked for, once for each: behind the
+        address is another model than the one that was tried. SamplerError as `require` raises it.
         """
         version = configuration.preflight_key
         fresh = {(version, name) for name in other_names(draws)}
@@ -189,9 +186,7 @@ class ModelHealth:
         await self.require(configuration, seed)
 
     async def try_configuration(self, configuration: Configuration, seed: int) -> bool:
-        """Try it now and keep what came of it; whether it passed. SamplerError when it cannot be asked. Nothing that
-        was known of it before counts from the first probe on.
-        """
+        """Try it now and keep what came of it; whether it passed. What was known of it before counts no more."""
         version = configuration.preflight_key
         self._allowed.pop(version, None)
         self._settled.discard(version)
@@ -201,15 +196,13 @@ class ModelHealth:
         return found.passed
 
     async def try_at_start(self, configuration: Configuration, seed: int) -> bool:
-        """Try what texts are screened with now, also where it passed before: the server behind it may have changed.
-        Whether texts may be screened with it. SamplerError while it cannot be asked.
-        """
+        """Whether texts may be screened with it, tried also where it passed before: the server may have changed."""
         async with self._one:
             return (await self._newest(configuration, seed, anew=True)).allows
 
     async def _newest(self, configuration: Configuration, seed: int, *, anew: bool) -> Preflight:
-        """The latest try; it is made now where there was none and, with ``anew``, where the last one is too old to tell
-        which model answers now. An administrator's permission does not age. SamplerError when it cannot be asked.
+        """The latest try, made now where there was none and, with ``anew``, where the last one is too old to tell which
+        model answers now. An administrator's permission does not age.
         """
         key = configuration.preflight_key
         while (found := await retry_in_thread(configurations.latest_preflight, self.db, key)) is None or (
@@ -221,8 +214,8 @@ class ModelHealth:
         return found
 
     def look_at(self, batch_id: str, result: Screening) -> None:
-        """Takes note of a case. SamplerError, which pauses the batch, at the last of its first cases where none of them
-        brought a usable answer: a batch that goes on then has as many again.
+        """SamplerError, which pauses the batch, at the last of its first cases where none of them brought a usable
+        answer: a batch that goes on then has as many again.
         """
         draws = [draw for run in result.runs for draw in run.draws]
         if batch_id in self._usable or not draws:
@@ -238,7 +231,7 @@ class ModelHealth:
 
     async def until_it_answers(self, settings: Settings) -> None:
         """A worker's start: returns when texts can be screened, because the models answer here or cases say so. Until
-        then the site's fault `Fault.MODEL` is kept, which ended nodes end as well.
+        then the site's fault is kept, which ended nodes end as well.
         """
         began, tries, told = time.monotonic(), 0, False
         while (problem := await self._problem(settings)) is not None:

@@ -41,7 +41,8 @@ FAULTS_EVERY = timedelta(seconds=15)
 EXPIRE_EVERY = timedelta(hours=1)
 LONG_S, RESTS = 0.2, 10
 """After a look that took more processor time than this, the next one waits that many times as long as the look took
-(with 100,000 late cases it takes a second)."""
+(with 100,000 late cases it takes a second).
+"""
 SENDERS = 8
 """Messages sent at the same time; each ends well before the duty has to be renewed."""
 log = logging.getLogger(__name__)

@@ -1,5 +1,5 @@
-"""What a process of a site begins with: its settings, its log, its name, the time, and a patient garbage collector;
-and its work on the database, tried again while that has a fault that passes by itself.
+"""What a process of a site begins with: its settings, its log, its name, the time, and a patient garbage collector; and
+its work on the database, tried again while that has a fault that passes by itself.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 def begin() -> Settings:
-    """The settings, once the log is set up as they say. A process whose settings cannot be read ends with 1, and says
+    """The settings, once the log is set up as they say. Where they cannot be read the process ends with 1, and says
     which: never what they are set to, for keys are among them.
     """
     spare_loaded_objects()
@@ -67,18 +67,12 @@ def system_clock() -> datetime:
 
 
 def worker_name(prefix: str = "") -> str:
-    """A name of this process for the records and the shared limits.
-
-    Two containers on one host may have its name and the same process number: the end is random, so that neither
-    is taken for the other. Nobody who starts again finds its former self by it.
-    """
+    """A name of this process. Two containers on one host may have its name and the same number: the end is random."""
     return f"{prefix}{socket.gethostname()}"[:40] + f"-{os.getpid()}-{secrets.token_hex(6)}"
 
 
 def spare_loaded_objects() -> None:
-    """Exclude what exists now from garbage collection: it lasts as long as the process, and the collector would scan it
-    many times a second while there is work. New objects are scanned less often than usual.
-    """
+    """Exclude what exists now from garbage collection, which would scan it many times a second while there is work."""
     gc.freeze()
     gc.set_threshold(SCAN_EVERY)
 
@@ -100,10 +94,8 @@ class JsonLines(logging.Formatter):
 
 
 def set_up_log(kind: Literal["plain", "json"]) -> None:
-    """Log to standard error, in this format; of what libraries say, warnings and errors.
-
-    The plain handler that a library may have given the root logger (the model library does, where its own logging is
-    asked for) goes. Any other handler is somebody's choice: nothing is added beside it.
+    """Log to standard error; of what libraries say, warnings and errors. The plain handler that a library may have
+    given the root logger goes; any other is somebody's choice: nothing is added beside it.
     """
     for chatty in CHATTY:
         logging.getLogger(chatty).setLevel(logging.WARNING)
@@ -136,11 +128,10 @@ LOST = 3
 TELL_EVERY_S = 60.0
 
 _told: dict[Fault, float] = {}
-"""When this process last said so, of each fault: however many pieces of work meet it."""
 
 
 def tell(fault: Fault, now: float) -> None:
-    """Log what is wrong with the database, once a minute however many pieces of work meet it."""
+    """Log it, once a minute however many pieces of work meet it."""
     if abs(now - _told.get(fault, float("-inf"))) >= TELL_EVERY_S:
         log.warning("the database is %s; trying again", fault.value)
         _told[fault] = now
@@ -155,9 +146,8 @@ class Patience:
         self._began: float | None = None
 
     def wait_after(self, error: Exception) -> float | None:
-        """Seconds until the next attempt; None where the error does not pass, or has not for too long.
-
-        A database that is away, busy, full or damaged is waited for however long it takes: nothing else could be done.
+        """Seconds until the next attempt; None where the error does not pass, or has not for too long. A database that
+        is away, busy, full or damaged is waited for however long it takes.
         """
         if (fault := passing_fault(error)) is None:
             return None
@@ -172,8 +162,8 @@ class Patience:
 
 
 async def retry_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do blocking work in a thread, and try again after a fault that passes. A cancellation waits for the running
-    attempt to end, so that nothing is written after it.
+    """Do blocking work in a thread, again after a fault that passes. A cancellation waits for the running attempt, so
+    that nothing is written after it.
     """
     patience = Patience()
     while True:

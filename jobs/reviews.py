@@ -42,7 +42,7 @@ FEWEST = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switching:
-    """Changes of mind after the engine's view was shown: of all reviews, and against one kind of label."""
+    """Changes of mind after the AI's view was shown: of all reviews, and against one kind of label."""
 
     switched: Proportion
     to_right: Proportion
@@ -55,9 +55,9 @@ Pair = tuple[str, str, Proportion]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreed:
-    """All figures of the page: cases read blind, and by how many reviewers. The coefficients are of those
-    ``at_random``: read twice because their coin said so, whatever their first reviewer did. ``otherwise`` counts the
-    others read by two or more; ``disputed`` would be at random, but wait for adjudication.
+    """Cases read blind, and by how many reviewers. The coefficients are of those ``at_random``: read twice because
+    their coin said so, whatever their first reviewer did. ``otherwise`` counts the others read by two or more;
+    ``disputed`` would be at random, but wait for adjudication.
     """
 
     cases: int
@@ -172,8 +172,8 @@ def count_revisions(
 
 
 Kind = tuple[str, str]
-"""What the review found (``read``, ``unsafe``, ``inconclusive``, ``not blind``), and of which cases: an outcome,
-or all of them (empty).
+"""What the review found (``read``, ``unsafe``, ``inconclusive``, ``not blind``), and of which cases: an outcome, or all
+of them (empty).
 """
 
 NOT_BLIND = ("not blind", "")

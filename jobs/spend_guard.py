@@ -1,8 +1,7 @@
-"""What a case asks for and pays, and whether it may ask for its next draw batch: read from the tables a few times a
-second, and counted here in between.
+"""What a case asks for and pays, and whether it may ask for its next draw batch.
 
-The tables know a node's calls only once its run is committed. This module adds what its process has asked for since, so
-that a batch exceeds its cap by about one draw batch and not by everything that its nodes in flight still ask for.
+The tables, which are read a few times a second, know a node's calls only once its run is committed. This module adds
+what its process has asked for since, so that a batch exceeds its cap by about one draw batch.
 """
 
 import threading
@@ -41,8 +40,7 @@ class Permission(StrEnum):
 @dataclass(slots=True, eq=False)
 class CaseSpend:
     """What one case has asked for since its last committed run: ``asked`` in the draw batch under way, ``drawn``
-    before; ``stored`` are its calls that this process brought into the tables. With ``all_requests`` those of a draw
-    batch that was broken off count too.
+    before; ``stored`` are its calls in the tables. With ``all_requests`` those of what was broken off count too.
     """
 
     all_requests: bool = False
@@ -52,12 +50,12 @@ class CaseSpend:
     stored: int = 0
 
     def ask(self, count: int, bill: Bill | None = None) -> Bill:
-        """Record that a draw batch begins; returns its bill, which is the one given if there is one."""
+        """A draw batch begins; returns its bill, which is the one given if there is one."""
         self.asked, self.bill = count, bill or Bill()
         return self.bill
 
     def drew(self, calls: int, cost_usd: float | None) -> None:
-        """Record that the draw batch brought its draws; attempts of a whole draw batch that brought none are lost."""
+        """The draw batch brought its draws; attempts of a whole one that brought none are lost."""
         lost = max(0, self.bill.requests - calls) if self.all_requests or calls >= self.asked else 0
         unpriced = calls if cost_usd is None else 0
         more = Totals(calls=calls, lost_calls=lost, unpriced_calls=unpriced, cost_usd=cost_usd or 0.0)
@@ -139,8 +137,7 @@ class _Account:
 
 
 class SpendGuard:
-    """Asked for every draw batch; remembers each batch's state for ``fresh_s`` seconds of ``clock``. Threads may share
-    it."""
+    """Asked for every draw batch; remembers each batch's state for ``fresh_s`` seconds. Threads may share it."""
 
     def __init__(self, db: Database, *, fresh_s: float = FRESH_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._db = db
@@ -174,15 +171,13 @@ class SpendGuard:
             spend.asked, spend.bill, spend.drawn = 0, Bill(), Totals()
 
     def must_look(self, batch_id: str) -> bool:
-        """Whether it is the caller's turn to read the tables: nobody has just done so or is about to."""
+        """Whether it is the caller's turn to read the tables."""
         now = self._clock()
         with self._lock:
             account = self._accounts[batch_id]
-            if account.standing is not None:
-                if now - account.looked_at < self._fresh_s:
-                    return False
-                if now - account.looking_since < self._fresh_s and now - account.looked_at < 2 * self._fresh_s:
-                    return False
+            others_turn = now - account.looking_since < self._fresh_s
+            if account.standing is not None and now - account.looked_at < (1 + others_turn) * self._fresh_s:
+                return False
             account.looking_since = now
             return True
 
@@ -208,13 +203,10 @@ class SpendGuard:
         return self._standing(batch_id).state is BatchState.CANCELLED
 
     def permission(self, batch_id: str, spend: CaseSpend) -> Permission:
-        """Whether this case may ask for its next draw batch.
-
-        A paused batch ends the nodes that have begun, as their draws are paid for; a cancelled or capped one does
+        """A paused batch ends the nodes that have begun, as their draws are paid for; a cancelled or capped one does
         not. Where only calls of this process that are not in the tables yet make up the cap, a case that has drawn
         nothing waits for what becomes of them; one that has gives up, so that some case always goes on or ends. A case
-        also waits while those before it may need what is left: a small cap is spent on a few cases that end, and not
-        on the beginnings of many.
+        also waits while those before it may need what is left: a small cap is spent on a few cases that end.
         """
         standing, begun = self._standing(batch_id), spend.drawn.calls > 0
         if standing.state is BatchState.CANCELLED or (standing.state is BatchState.PAUSED and not begun):
@@ -245,9 +237,9 @@ class SpendGuard:
         return standing.caps.reached_cap(known) or _would_reach(standing.caps, known, asked)
 
     def _leaves_enough(self, batch_id: str, standing: Standing, spend: CaseSpend) -> bool:
-        """Whether what is left is enough for this case beside those before it, and for as many of every other worker;
-        for the first it always is. One that has begun is after those that this process took up earlier, one that has
-        not is after all that have begun. Before a call has a price nobody knows how far a cap on cost reaches.
+        """For this case beside those before it, and for as many of every other worker; for the first it always is. One
+        that has begun is after those that this process took up earlier, one that has not is after all that have begun.
+        Before a call has a price nobody knows how far a cap on cost reaches.
         """
         if standing.caps == Caps():
             return True

@@ -54,7 +54,7 @@ class Upload:
 
 
 def keep(directory: Path, name: str, content: BinaryIO, owner: str) -> Upload:
-    """Write the file under a random name, and beside it what is known of it."""
+    """Write it under a random name, and beside it what is known of it."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     purge(directory)
     token = secrets.token_hex(16)
@@ -79,10 +79,8 @@ def remember(upload: Upload) -> None:
 
 
 def begin(upload: Upload, open_batch: Callable[[], str]) -> Upload:
-    """The upload, as it was confirmed, as the source of a new batch, so that taking it in can go on after a restart.
-
-    A file becomes one batch, however often and from how many windows it is started: the first stays, and
-    ``open_batch`` is not called again. Raises FileNotFoundError when the file was put away meanwhile.
+    """The upload, as it was confirmed, as the source of a new batch. A file becomes one batch, however often and from
+    how many windows it is started: the first stays. FileNotFoundError when it was put away meanwhile.
     """
     with _beginning:
         known = _read(upload.path.with_suffix(".json"))
@@ -109,16 +107,15 @@ def unfinished_uploads(directory: Path) -> Iterator[Upload]:
 
 
 def uploaded_table(upload: Upload) -> Table:
-    """The file, read as it was confirmed. Raises FileRefused, FileNotFoundError."""
+    """Raises FileRefused, FileNotFoundError."""
     return read_table(
         upload.path, upload.name, mapping=upload.mapping, label_values=upload.label_values, sheet=upload.sheet
     )
 
 
 def take_in(db: Database, upload: Upload, table: Table | None, settings: Settings, clock: Clock) -> None:
-    """Take rows of the file into its batch until that takes no more, across faults that pass, also where another
-    process has finished the file. ``table`` is what is known of it, to spare a profile. Raises what stands in the way
-    while rows are still missing; the batch then says that they are.
+    """Take rows of the file into its batch until that takes no more, across faults that pass. ``table`` is what is
+    known of it, to spare a profile. Raises what stands in the way of rows; the batch then says that they are missing.
     """
     try:
         retry(partial(_take_in, db, upload, table, settings, clock), most_lost=MOST_LOST)
@@ -175,8 +172,8 @@ def _read(described: Path) -> Upload | None:
 
 
 class IntakeRuns:
-    """The files in a folder that this process takes in at the moment, a thread each, so that nobody waits for them;
-    with ``in_turn`` one after another, as they came. What was interrupted goes on where it was.
+    """The files in a folder that this process takes in, a thread each; with ``in_turn`` one after another, as they
+    came. What was interrupted goes on where it was.
     """
 
     def __init__(self, db: Database, settings: Settings, folder: Path, clock: Clock, *, in_turn: bool = False) -> None:
@@ -188,7 +185,7 @@ class IntakeRuns:
         self._lock = threading.Lock()
 
     def start(self, upload: Upload, table: Table | None = None) -> None:
-        """Take this file in, unless that is going on already; ``table`` is what is known of it, to spare a profile."""
+        """Take this file in, unless that is going on already."""
         with self._lock:
             self._running = {token: one for token, one in self._running.items() if one.is_alive()}
             if upload.token not in self._running:
