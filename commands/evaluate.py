@@ -31,9 +31,8 @@ from screening.evaluation.public_datasets import PER_SUBREDDIT, EvaluationData, 
 from screening.evaluation.recording import DrawBook, Keep, NodeDraws, Price, Purse
 from screening.models.simulated import KnownSampler, SimulatedSampler
 from screening.pipeline.config import PipelineConfig, chain
-from screening.pipeline.cost import usage_per_call
 from screening.pipeline.draws import DrawSource
-from screening.pipeline.files import load_prompts, read_pipeline
+from screening.pipeline.files import load_prompts, read_pipeline, usage_per_call
 from screening.review.actors import LOCAL_USER
 from screening.review.triage import Reach
 from screening.settings import SIMULATED_NOTICE, Settings

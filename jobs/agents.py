@@ -16,7 +16,6 @@ from screening.models.limits import RateGate
 from screening.models.settings import ModelSettings, is_local
 from screening.models.simulated import SimulatedSampler
 from screening.pipeline.config import PipelineConfig
-from screening.pipeline.cost import cost_usd, has_list_price
 from screening.pipeline.draws import (
     Draw,
     DrawRequest,
@@ -26,6 +25,8 @@ from screening.pipeline.draws import (
     Preflight,
     SamplerError,
     Usage,
+    cost_usd,
+    has_list_price,
 )
 from screening.pipeline.files import load_prompts
 from screening.settings import Settings

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from jobs.process import held, retry_in_thread
 from jobs.screening_job import ScreeningJob
 from screening.models.wire import SeenIds
-from screening.pipeline.cost import sum_costs
-from screening.pipeline.draws import TOO_LONG, Draw, DrawRequest, SamplerError, Usage
+from screening.pipeline.draws import TOO_LONG, Draw, DrawRequest, SamplerError, Usage, sum_costs
 from screening.pipeline.engine import NodeRun, Reason, guard_for, screen, to_a_human
 from screening.pipeline.errors import error_kind
 from storage.batches import batch_state, batches, overnight, screenings

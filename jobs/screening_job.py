@@ -15,13 +15,13 @@ from jobs.agents import Agents
 from jobs.model_health import ModelHealth
 from jobs.process import Clock, held, retry_in_thread
 from jobs.spend_guard import CaseSpend, Metered, Permission, SpendGuard
-from screening.pipeline.cost import sum_costs
 from screening.pipeline.draws import (
     Bill,
     Draw,
     DrawRequest,
     SamplerError,
     encode_draws,
+    sum_costs,
 )
 from screening.pipeline.engine import NodeRun, Reason, Screening, guard_for, screen, to_a_human
 from screening.pipeline.errors import error_kind

@@ -23,8 +23,8 @@ from screening.datasets.reader import Table, describe_reading
 from screening.datasets.rows import FileRefused, RejectedRow
 from screening.labels import LABELS
 from screening.pipeline.config import PipelineConfig, mean_calls, most_calls
-from screening.pipeline.cost import cost_usd, usage_per_call
-from screening.pipeline.files import load_prompts
+from screening.pipeline.draws import cost_usd
+from screening.pipeline.files import load_prompts, usage_per_call
 from screening.review.actors import Acting
 from screening.review.policy import Action, require
 from screening.review.triage import Reach

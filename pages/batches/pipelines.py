@@ -27,8 +27,8 @@ from screening.pipeline.config import (
     preset,
     promise,
 )
-from screening.pipeline.cost import cost_usd, usage_per_call
-from screening.pipeline.files import PipelineRefused, PromptSet, check, write_pipeline
+from screening.pipeline.draws import cost_usd
+from screening.pipeline.files import PipelineRefused, PromptSet, check, usage_per_call, write_pipeline
 from screening.settings import ModelServer, Settings
 from screening.stopping.certificates import CERTIFICATES, Certificate, CertifiedMixture
 from screening.stopping.rules import DEFAULT_CONTRACT, PairwiseMixture, StoppingRule, minimum_budget

@@ -38,9 +38,8 @@ from screening.models.wire import (
     write_message,
 )
 from screening.pipeline.config import NodeConfig
-from screening.pipeline.cost import usage_per_call
 from screening.pipeline.draws import TOO_LONG, Draw, DrawRequest, SamplerError, Usage
-from screening.pipeline.files import PromptSet
+from screening.pipeline.files import PromptSet, usage_per_call
 
 LARGEST_RESULTS = 64 * 1024 * 1024
 LONG_CACHE = {"type": "ephemeral", "ttl": "1h"}

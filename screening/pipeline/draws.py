@@ -6,7 +6,8 @@ holds: the label is the mode of what the server says, provided that the part it 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from functools import partial
 from itertools import count, takewhile
@@ -50,6 +51,40 @@ class Usage:
             cache_read_tokens=self.cache_read_tokens + other.cache_read_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
         )
+
+
+def cost_usd(model: str, usage: Usage) -> Decimal | None:
+    """US dollars at list price, cache reads and writes at their own rates; None where the table does not know the
+    model.
+
+    >>> cost_usd("claude-sonnet-4-6", Usage(input_tokens=1_000_000, output_tokens=1_000_000)) == 18
+    True
+    """
+    import genai_prices
+
+    tokens = genai_prices.Usage(**asdict(usage))
+    try:
+        return Decimal(genai_prices.calc_price(tokens, model, provider_id="anthropic").total_price)
+    except LookupError:
+        return None
+
+
+def sum_costs(costs: Sequence[float | None]) -> float | None:
+    """None where one of them is not known.
+
+    >>> sum_costs([1.0, 2.5]), sum_costs([1.0, None]), sum_costs([])
+    (3.5, None, 0.0)
+    """
+    return None if None in costs else sum((cost or 0.0 for cost in costs), 0.0)
+
+
+def has_list_price(model: str) -> bool:
+    """Whether the paid service is known to offer this model.
+
+    >>> has_list_price("claude-haiku-4-5"), has_list_price("claude-hiaku-4-5")
+    (True, False)
+    """
+    return cost_usd(model, Usage()) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,10 @@
-"""A pipeline as a TOML text, which a site writes, keeps and exchanges; and the prompts as versioned files."""
+"""A pipeline as a TOML text, which a site writes, keeps and exchanges; and the prompts as versioned files, with what a
+call of them takes.
+"""
 
 import hashlib
 import json
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +15,15 @@ from typing import Any
 import tomli_w
 from pydantic import ValidationError
 
-from screening.pipeline.config import PipelineConfig, UndecidableError, chain_bound, promises, require_decidable
-from screening.pipeline.draws import NodeAgent
+from screening.pipeline.config import (
+    NodeConfig,
+    PipelineConfig,
+    UndecidableError,
+    chain_bound,
+    promises,
+    require_decidable,
+)
+from screening.pipeline.draws import NodeAgent, Usage
 
 PIPELINES = Path(__file__).parents[2] / "pipelines"
 MOST_CHARACTERS = 1_000_000
@@ -175,3 +185,17 @@ def estimated_tokens(text: str) -> int:
     100
     """
     return int(len(text) / _CHARACTERS_PER_TOKEN)
+
+
+_FRAME_TOKENS = 120  # nonce, tags and JSON around a text
+_ANSWER_TOKENS = 10  # one word, and never more than is asked for
+_TEXT_CHARACTERS_PER_TOKEN = 3  # chat, names and emoji take more tokens than prose
+
+
+def usage_per_call(prompts: PromptSet, nodes: Sequence[NodeConfig], characters: float) -> Usage:
+    """About what one call costs for a text of so many characters, over these nodes on average; without caching, so it
+    errs on the dear side. Once there are calls, their mean is the better guide.
+    """
+    fixed = sum(estimated_tokens(prompts.system(node.name, agent=node.agent)) for node in nodes) / len(nodes)
+    frame_and_text = _FRAME_TOKENS + math.ceil(characters / _TEXT_CHARACTERS_PER_TOKEN)
+    return Usage(input_tokens=math.ceil(fixed) + frame_and_text, output_tokens=_ANSWER_TOKENS)

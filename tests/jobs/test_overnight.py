@@ -17,8 +17,7 @@ from jobs.process import system_clock
 from jobs.screening_job import ScreeningJob
 from screening.labels import Label
 from screening.pipeline.config import preset
-from screening.pipeline.cost import cost_usd
-from screening.pipeline.draws import Draw, DrawRequest, ScreenedText, Usage, encode_draws
+from screening.pipeline.draws import Draw, DrawRequest, ScreenedText, Usage, cost_usd, encode_draws
 from screening.pipeline.engine import guard_for, screen
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings

@@ -27,8 +27,7 @@ from screening.evaluation.public_datasets import load_evaluation
 from screening.labels import Label
 from screening.models.wire import data_block
 from screening.pipeline.config import preset
-from screening.pipeline.cost import cost_usd
-from screening.pipeline.draws import Draw, ScreenedText, screened_thread
+from screening.pipeline.draws import Draw, ScreenedText, cost_usd, screened_thread
 from screening.pipeline.files import shipped_pipelines
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings

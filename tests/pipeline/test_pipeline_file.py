@@ -26,8 +26,7 @@ from screening.pipeline.config import (
     require_decidable,
     version_of,
 )
-from screening.pipeline.cost import cost_usd, has_list_price, usage_per_call
-from screening.pipeline.draws import NodeAgent, Usage
+from screening.pipeline.draws import NodeAgent, Usage, cost_usd, has_list_price
 from screening.pipeline.files import (
     PROMPTS,
     SECOND_LOOK,
@@ -39,6 +38,7 @@ from screening.pipeline.files import (
     load_prompts,
     read_pipeline,
     shipped_pipelines,
+    usage_per_call,
     write_pipeline,
 )
 from screening.stopping.certificates import CertifiedMixture
