@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.process import retry_in_thread
 from screening.models.http import HttpModel, default_gate
-from screening.models.limits import RateGate
+from screening.models.retries import RateGate
 from screening.models.settings import ModelSettings, is_local
 from screening.models.simulated import SimulatedSampler
 from screening.pipeline.config import PipelineConfig

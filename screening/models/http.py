@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from screening.models.limits import AdaptiveLimit, Limiter, RateGate, at_most
-from screening.models.retries import Attempts, Response
+from screening.models.retries import AdaptiveLimit, Attempts, Limiter, RateGate, Response, at_most
 from screening.models.settings import ANTHROPIC_URL, NEUTRAL, ModelSettings, is_local
 from screening.models.wire import (
     ASKED_FOR_LOGPROBS,

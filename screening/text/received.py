@@ -227,13 +227,8 @@ def _is_marked_over(text: str) -> bool:
     """Whether marks are drawn over letters or heaped on them."""
     if text.isascii():
         return False
-    text = "".join(_EMOJI.split(unicodedata.normalize("NFC", text))[::2])
-    marks = 0
-    for character in text:
-        marks = marks + 1 if is_mark(character) else 0
-        if marks > MARKS_KEPT:
-            return True
-    return _OVERLAY.search(text) is not None
+    letters = "".join(_EMOJI.split(unicodedata.normalize("NFC", text))[::2])
+    return _few_marks(letters) != letters
 
 
 def escape(raw: str) -> str:

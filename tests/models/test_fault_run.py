@@ -11,8 +11,7 @@ import pytest
 
 from screening.labels import Label, Outcome
 from screening.models.http import HttpModel
-from screening.models.limits import PriorityLock, RateGate, at_most
-from screening.models.retries import SILENT_AFTER
+from screening.models.retries import SILENT_AFTER, PriorityLock, RateGate, at_most
 from screening.pipeline.config import chain
 from screening.pipeline.draws import Bill, SamplerError, encode_draws
 from screening.pipeline.engine import Guard, Reason, screen
