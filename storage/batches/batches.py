@@ -24,7 +24,7 @@ from storage.batches.batch_state import (
     standing,
     standings,
 )
-from storage.batches.overnight import lose_unused_in
+from storage.batches.overnight import lose_unused
 from storage.clock import new_id
 from storage.database import Database, insert_once, record
 from storage.schema import batches, pending_cases, screenings
@@ -152,7 +152,7 @@ def cancel(db: Database, by: Acting, batch_id: str) -> None:
     with db.write() as conn:
         _require_control(conn, by, batch_id)
         change(conn, by, batch_id, "batch_cancelled", cancelled_at=by.now, rows_missing=None)
-        lose_unused_in(conn, batch_id, by.now)
+        lose_unused(conn, batch_id, by.now)
 
 
 def retry_failed(db: Database, by: Acting, batch_id: str) -> int:

@@ -11,14 +11,14 @@ from datetime import datetime
 from math import ceil
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, and_, exists, func, insert, or_, select, update
+from sqlalchemy import Row, Select, and_, exists, func, insert, or_, select, update
 
 from screening.pipeline.draws import Answer, Draw, Usage, decode_draws
 from storage.batches.batch_state import batch_row
 from storage.batches.pending import batches_with_ready_cases, keep_error
 from storage.batches.screenings import restore_draw
 from storage.clock import new_id
-from storage.database import Database, record
+from storage.database import Database, Source, reading, record, writing
 from storage.schema.engine import case_errors, message_batches, message_requests, node_runs, screenings
 from storage.schema.intake import batches, cases, pending_cases
 
@@ -68,7 +68,7 @@ def plan(db: Database, batch_id: str, wanted: Sequence[DrawWanted], now: datetim
     """Record the next round before anything of it is sent; nothing where one is open already."""
     with db.write() as conn:
         conn.execute(select(batches.c.id).where(batches.c.id == batch_id).with_for_update())
-        if conn.execute(_open_ones(batch_id)).first():
+        if open_message_batches(conn, batch_id):
             return []
         last = conn.execute(select(func.max(_of.round)).where(_of.batch_id == batch_id)).scalar() or 0
         for start in range(0, len(wanted), LARGEST):
@@ -77,15 +77,13 @@ def plan(db: Database, batch_id: str, wanted: Sequence[DrawWanted], now: datetim
             conn.execute(insert(message_batches), {**made, "requests": len(part), "processed": 0, "created_at": now})
             ids = ({"message_batch": its_id, "custom_id": f"{its_id}-{at}"} for at in range(len(part)))
             conn.execute(insert(message_requests), [its | one._asdict() for its, one in zip(ids, part, strict=True)])
-        return list(conn.execute(_open_ones(batch_id)))
+        return open_message_batches(conn, batch_id)
 
 
-def open_message_batches(db: Database, batch_id: str) -> list[HandedIn]:
-    return list(db.rows(_open_ones(batch_id)))
-
-
-def _open_ones(batch_id: str) -> Select[Any]:
-    return select(message_batches).where(_of.batch_id == batch_id, _of.ended_at.is_(None)).order_by(_of.id)
+def open_message_batches(source: Source, batch_id: str) -> list[HandedIn]:
+    query = select(message_batches).where(_of.batch_id == batch_id, _of.ended_at.is_(None))
+    with reading(source) as conn:
+        return list(conn.execute(query.order_by(_of.id)))
 
 
 def is_needed(db: Database, sent: HandedIn) -> bool:
@@ -130,7 +128,7 @@ def keep_results(db: Database, sent: HandedIn, found: Mapping[str, tuple[Draw | 
         conn.execute(update(message_requests).where(*of_it, _asked.error.is_(None)).values(error="no_result"))
         unsettled = update(message_batches).where(_of.id == sent.id, _of.ended_at.is_(None))
         conn.execute(unsettled.values(ended_at=now, processed=_of.requests))
-        lose_unused_in(conn, sent.batch_id, now)
+        lose_unused(conn, sent.batch_id, now)
 
 
 def requests_of(db: Database, case_id: str) -> list[Row[Any]]:
@@ -149,24 +147,20 @@ def mean_characters(db: Database, batch_id: str) -> float:
     return float(db.value(select(shown).where(cases.c.batch_id == batch_id)) or 0.0)
 
 
-def lose_unused(db: Database, batch_id: str, now: datetime) -> None:
-    with db.write() as conn:
-        lose_unused_in(conn, batch_id, now)
-
-
-def lose_unused_in(conn: Connection, batch_id: str, now: datetime) -> None:
+def lose_unused(source: Source, batch_id: str, now: datetime) -> None:
     """Count once as lost what was bought for cases that have their outcome, or whose batch was cancelled."""
     run = node_runs.c
     used = exists().where(run.case_id == _asked.case_id, run.node == _asked.node, run.variant == _asked.variant)
     unused = _requests_of(batch_id, _asked.case_id, func.count().label("calls")).where(_asked.code.is_not(None), ~used)
-    if batch_row(conn, batch_id).cancelled_at is None:
-        unused = unused.where(exists().where(screenings.c.case_id == _asked.case_id))
     counted = select(case_errors.c.case_id, func.sum(case_errors.c.calls)).group_by(case_errors.c.case_id)
     counted = counted.join(cases, cases.c.id == case_errors.c.case_id).where(cases.c.batch_id == batch_id)
-    known = {case_id: int(calls) for case_id, calls in conn.execute(counted)}
-    for row in conn.execute(unused.group_by(_asked.case_id)).all():
-        if (fresh := row.calls - known.get(row.case_id, 0)) > 0:
-            keep_error(conn, row.case_id, "withdrawn", "broken off in the middle of a node", fresh, now)
+    with writing(source) as conn:
+        if batch_row(conn, batch_id).cancelled_at is None:
+            unused = unused.where(exists().where(screenings.c.case_id == _asked.case_id))
+        known = {case_id: int(calls) for case_id, calls in conn.execute(counted)}
+        for row in conn.execute(unused.group_by(_asked.case_id)).all():
+            if (fresh := row.calls - known.get(row.case_id, 0)) > 0:
+                keep_error(conn, row.case_id, "withdrawn", "broken off in the middle of a node", fresh, now)
 
 
 def _requests_of(batch_id: str, *columns: Any) -> Select[Any]:
