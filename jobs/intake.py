@@ -13,9 +13,9 @@ from screening.datasets.rows import NewCase, Row
 from screening.pipeline.config import PipelineConfig, preset
 from screening.review.actors import SYSTEM, Actor
 from screening.settings import Settings
+from screening.text.display import MASKING_VERSION
 from screening.text.flags import Flag
 from screening.text.injection import injection_flags
-from screening.text.masking import MASKING_VERSION
 from screening.text.received import ReceivedText, receive
 from screening.words import count_of
 from storage.batches.batches import NewBatch, create_batch

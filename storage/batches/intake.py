@@ -17,8 +17,8 @@ from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Reach
 from screening.text.conversation import thread_of
+from screening.text.display import MASKING_VERSION, mask
 from screening.text.flags import STATED, Flag
-from screening.text.masking import MASKING_VERSION, mask
 from screening.text.received import ReceivedText, unescape
 from storage import audit_log
 from storage.batches import counts

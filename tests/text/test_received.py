@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.text.display import visible
+from screening.text.display import mask, visible
 from screening.text.flags import REFUSES_SAFE, REFUSES_SCREENING, Flag
 from screening.text.language import is_supported
-from screening.text.masking import mask
 from screening.text.received import CHARACTER_LIMIT, is_obfuscated, original_text, receive
 from tests.fixtures.bad_inputs import bad_inputs
 from tests.text.sentences import ENGLISH, OTHER, STATEMENTS, TABLES
