@@ -30,7 +30,7 @@ FAILED, NOT_COLLECTED = 1, 2
 
 def places_of(defect: dict[str, Any], tree: Path = ROOT) -> list[Path]:
     """The files of the program that hold the text, as often as they hold it."""
-    files = [path for part in PROGRAM for path in sorted((tree / part).rglob("*.py"))]
+    files = [path for part in PROGRAM for kind in ("*.py", "*.toml") for path in sorted((tree / part).rglob(kind))]
     return [path for path in files for _ in range(path.read_text(encoding="utf-8").count(defect["old"]))]
 
 
