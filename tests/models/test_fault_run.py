@@ -171,6 +171,21 @@ async def test_a_pause_holds_everyone_is_capped_and_no_shorter_one_shortens_it()
     assert gate.remaining_pause() == 30.0
 
 
+async def test_an_attempt_that_is_given_up_while_it_is_held_back_leaves_its_place_to_others():
+    gate, passed = RateGate(concurrency=1, limiter=None, pause_cap_s=60.0), []
+
+    async def one() -> None:
+        async with gate.slot():
+            passed.append(gate.in_use)
+
+    gate.pause(0.1)
+    first, second = (asyncio.create_task(one()) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.wait([first, second])
+    assert (first.cancelled(), passed, gate.in_use, gate.free) == (True, [1], 0, 1)
+
+
 async def test_urgent_draw_batches_pass_first_and_older_draw_batches_before_younger_ones():
     gate, passed = RateGate(concurrency=1, limiter=None, pause_cap_s=1.0), []
 

@@ -14,7 +14,7 @@ from pages.batches import file_check, new_batch, progress
 from pages.ui.words import NOT_PRIVATE
 from screening.datasets.reader import read_table
 from screening.labels import Outcome
-from screening.pipeline import config, cost, files
+from screening.pipeline import config, draws, files
 from screening.review.actors import LOCAL_USER
 from screening.review.triage import Reach
 from screening.settings import Settings
@@ -69,7 +69,7 @@ def test_the_estimate_is_every_budget_spent_at_most_and_what_was_seen_is_expecte
     settings = _settings(requests_per_minute=600)
     spent = Spent(batches=2, texts=400, calls=20.0, spread=10.0, usd_a_call=0.002)
     guess, seen = (new_batch.estimated_calls(FOUND, PIPELINE, settings, known) for known in (None, spent))
-    one = float(cost.cost_usd(settings.model, cost.usage_per_call(files.load_prompts(), PIPELINE.nodes, 300)) or 0)
+    one = float(draws.cost_usd(settings.model, files.usage_per_call(files.load_prompts(), PIPELINE.nodes, 300)) or 0)
     assert new_batch.call_price(FOUND, PIPELINE, settings, None) == pytest.approx(one)
     assert guess["worst"] == 90 * sum(node.rule.budget for node in PIPELINE.nodes) == 27_000
     at_most = new_batch.estimate_table(guess, FOUND, PIPELINE, settings, None)["At most"]
