@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from commands.options import Url, found, opened, undamaged
-from jobs.audit_anchors import kept_anchors, read_anchors
+from jobs.notify import kept_anchors, read_anchors
 from jobs.process import begin, system_clock
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings, option_words

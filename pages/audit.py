@@ -3,7 +3,7 @@
 import pandas as pd
 import streamlit as st
 
-from jobs.audit_anchors import kept_anchors
+from jobs.notify import kept_anchors
 from pages.ui import auth, context, widgets
 from pages.ui.words import time_column
 from screening.review.actors import LOCAL_USER, SYSTEM

@@ -252,20 +252,17 @@ class SimulatedSampler:
         self._lexicon, reader = _usual()
         self._kinds = {kind.name: kind for kind in self._lexicon.kinds}
         # A text is asked about draw batch after draw batch and node after node: reading it once is enough.
-        self._kind_of = lru_cache(maxsize=_TEXTS_KEPT)(lambda text: reader.kind(text_to_score(text)))
+        self.evidence = lru_cache(maxsize=_TEXTS_KEPT)(lambda text: reader.kind(text_to_score(text)))
+        """The gravest of the lexicon's ``kinds`` that a text and its reply hold."""
 
     def describe(self) -> dict[str, str | int]:
         return {"sampler": "simulated", "seed": self._seed, "lexicon": self._lexicon.digest}
-
-    def evidence(self, text: ScreenedText) -> str:
-        """The gravest of the lexicon's ``kinds`` that the text and its reply hold."""
-        return self._kind_of(text)
 
     def shares(self, node: str, text: ScreenedText) -> Mapping[Label, float]:
         """From which this node's draws on this text come. Added text never lowers P(unsafe) or raises P(safe), unless
         it puts a statement into a quotation, a report or a negation of the same sentence; then it is still not safe.
         """
-        return dict(zip(LABELS, getattr(self._kinds[self._kind_of(text)], role_of(node)), strict=True))
+        return dict(zip(LABELS, getattr(self._kinds[self.evidence(text)], role_of(node)), strict=True))
 
     async def draw(self, request: DrawRequest) -> list[Draw]:
         """Exactly ``request.count`` draws. ValueError for a negative number."""
@@ -273,7 +270,7 @@ class SimulatedSampler:
             raise ValueError("first and count must not be negative")
         if self._latency_s:
             await asyncio.sleep(self._latency_s)
-            await asyncio.to_thread(self._kind_of, request.text)  # long texts take long: other cases go on meanwhile
+            await asyncio.to_thread(self.evidence, request.text)  # long texts take long: other cases go on meanwhile
         distribution = self.shares(role_of(request.node, request.agent), request.text)
         stream = _stream(self._seed, request)
         numbers = range(request.first, request.first + request.count)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, delete, text, update
 
-from jobs.audit_anchors import anchor_if_due, kept_anchors
 from jobs.channels import signature
+from jobs.notify import anchor_if_due, kept_anchors
 from screening.labels import Label, Outcome
 from screening.pipeline.config import preset
 from screening.review.triage import Reach

@@ -16,7 +16,7 @@ from sqlalchemy import update
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from jobs.audit_anchors import anchor_if_due
+from jobs.notify import anchor_if_due
 from jobs.process import JsonLines
 from pages.research.reports import MISSED, agreement_words, first_look_words
 from pages.site import health
