@@ -1,5 +1,6 @@
 """A text at the edge: what is stored, what the model is shown, and what was found on the way in."""
 
+import fnmatch
 import hashlib
 import html
 import json
@@ -254,7 +255,8 @@ _SIGNED_AT_ALL = re.compile(r"[a-zA-Z][*#_.\-'|+~]+[a-zA-Z]")
 _PART_OF_ADDRESS = frozenset("/.#@&-")
 _SIGNED_TOKEN = re.compile(r"[\w*#.\-'|+~]+")
 _JOINED_BY = re.compile(r"[*#_.\-'|+~]+")
-_BLANKED = re.compile(r"([a-z]+)([*#]+)([a-z]+)", re.IGNORECASE)
+_BLANKED = re.compile(r"[a-z]+[*#]+[a-z]+", re.IGNORECASE)
+_BLANKS = str.maketrans("*#", "??")
 _LONGEST_TOKEN = 40
 """Longer tokens are addresses or noise; passing over them keeps the work linear in the text."""
 _LETTER = r"[^\W\d_]"
@@ -277,14 +279,8 @@ def is_obfuscated(text: str) -> bool:
     >>> is_obfuscated("1 w4nt t0 d13"), is_obfuscated("gr8, see you 2day at 5pm in the U.S.A.")
     (True, False)
     """
-    return (
-        _has_leet(text)
-        or _has_masked_word(text)
-        or _has_spaced_letters(text)
-        or _has_look_alikes(text)
-        or _has_encoded_letters(text)
-        or _is_reversed(text)
-    )
+    looks = _has_leet, _has_masked_word, _has_spaced_letters, _has_look_alikes, _has_encoded_letters, _is_reversed
+    return any(look(text) for look in looks)
 
 
 def _has_leet(text: str) -> bool:
@@ -323,17 +319,10 @@ def _has_masked_word(text: str) -> bool:
         token = match.group().strip("*#_.-'|+~").lower()
         if len(token) > _LONGEST_TOKEN or token.isalpha():
             continue
-        blanked = _BLANKED.fullmatch(token)
-        if _JOINED_BY.sub("", token) in GRAVE_WORDS or (blanked and _fits(blanked)):
+        blanked = token.translate(_BLANKS) if _BLANKED.fullmatch(token) else ""
+        if _JOINED_BY.sub("", token) in GRAVE_WORDS or fnmatch.filter(GRAVE_WORDS, blanked):
             return True
     return False
-
-
-def _fits(match: re.Match[str]) -> bool:
-    start, stars, end = (part.lower() for part in match.groups())
-    return any(
-        word.startswith(start) and word.endswith(end) and len(word) == len(start + stars + end) for word in GRAVE_WORDS
-    )
 
 
 def _has_spaced_letters(text: str) -> bool:
