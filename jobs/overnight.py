@@ -29,7 +29,6 @@ from storage.settings_store import is_stopped
 if TYPE_CHECKING:
     from screening.models.anthropic import MessageBatch, MessageBatches
 
-POLL_S = 30.0
 DUTY = "overnight"
 HALF = 0.5
 """The share of its list price that the service charges."""
@@ -42,9 +41,9 @@ T = TypeVar("T")
 
 
 class OvernightRunner:
-    """Runs overnight batches, in one process at a time."""
+    """Runs overnight batches, in one process at a time, with so many seconds between two looks."""
 
-    def __init__(self, job: ScreeningJob, poll_s: float = POLL_S) -> None:
+    def __init__(self, job: ScreeningJob, poll_s: float) -> None:
         self.db, self.agents, self.clock, self.health = job.db, job.agents, job.clock, job.health
         self._worker, self._poll_s = job.worker, poll_s
 
