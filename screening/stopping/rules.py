@@ -139,9 +139,9 @@ class Comparison:
         """The share of the way to the line, from 0 to 1; None where there is no line."""
         if self.needed is None:
             return None
-        if self.excluded or self.needed <= 0:
-            return 1.0 if self.excluded else 0.0
-        return min(1.0, max(0.0, self.value / self.needed))
+        if self.excluded:
+            return 1.0
+        return min(1.0, max(0.0, self.value / self.needed)) if self.needed > 0 else 0.0
 
 
 class StoppingRule(BaseModel, ABC):

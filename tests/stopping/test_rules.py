@@ -20,6 +20,7 @@ from screening.stopping.rules import (
     ENDS,
     NO_DRAW,
     NONE,
+    Comparison,
     Contract,
     Ended,
     MajorityVote,
@@ -192,8 +193,17 @@ def test_the_contract_is_the_worst_sum_of_the_levels_over_the_modes_and_each_pai
     assert contract.pairs == (((SAFE, UNSAFE), 0.001),)
 
 
+def test_how_far_a_rival_is_from_its_exclusion_and_that_a_fourth_number_is_no_draw():
+    of = {"rival": SAFE, "leader": UNSAFE, "scale": "pulls"}
+    stands = [(5, 10, False), (12, 10, False), (-3, 10, False), (5, 10, True), (5, 0, False), (5, None, False)]
+    ways = [Comparison(**of, value=value, needed=needed, excluded=out).progress for value, needed, out in stands]
+    assert ways == [0.5, 1.0, 0.0, 1.0, 0.0, None]
+    (label,), (end,), (calls,) = run(MajorityVote(n=3), np.array([[0, 0, 3]], dtype=np.uint8))
+    assert (label, end, calls) == (NONE, NONE, 2)
+
+
 def test_the_smallest_decidable_gap_of_two_labels_that_share_the_budget():
-    pooled = {5: None, 50: 0.48, 75: 0.413, 100: 0.36, 124: 0.323, 150: 0.293, 300: 0.213}
+    pooled = {5: None, 6: 1.0, 50: 0.48, 75: 0.413, 100: 0.36, 124: 0.323, 150: 0.293, 300: 0.213}
     in_turn = {2: None, 50: None, 75: 0.976, 100: 0.869, 124: 0.794, 150: 0.730, 300: 0.542}
     for budget, gap in pooled.items():
         assert smallest_decidable_gap(PairwiseMixture.symmetric(0.05, budget)) == pytest.approx(gap, abs=1e-3)
