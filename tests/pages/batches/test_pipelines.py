@@ -196,5 +196,6 @@ def test_rates_are_over_the_cases_with_that_reference_and_amounts_over_all() -> 
     assert table["safe"] == {"safe": 1, "unsafe": 2, "human_review": 0}
     assert sum(sum(row.values()) for row in table.values()) == len(pairs)
     assert {row["Difference"] for row in figures(())} == {"not yet: n = 0"} and differing_pairs(()) == []
+    assert figures([pair("1", "unsafe", "safe", "unsafe")] * 12)[0]["p (McNemar)"] == "< 0.001", "2 / 2^12"
     free = [pair("1", "safe", "safe", "safe", cost=1.0)] * 12
     assert figures(free)[-2]["Difference"] == "+0, n = 12", "no interval of shares about no cost"

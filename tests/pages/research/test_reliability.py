@@ -188,6 +188,8 @@ def test_bounds_for_reviewers_who_miss_some_and_for_the_last_90_days() -> None:
     assert rows["80%, assumed"] == pytest.approx([whole / 0.8, lately / 0.8])
     measured = next(bounds for words, bounds in rows.items() if words.startswith("as measured: 88.9%"))  # 1.6 / 1.8
     assert measured[1] == pytest.approx(beta.ppf(0.975, 4, 97) / (recognized_share(double).at_least or 0))
+    unclear = audited(Outcome.SAFE, None, **UNCLEAR)
+    assert verified(*[FINE] * 30, unclear).ranges == verified(*[FINE] * 30, MISSED).ranges, "unclear counts as missed"
     assert verified().first_reviews == (0, 0) and [each[1:] for each in verified().ranges] == [(None, None)] * 5
 
 
