@@ -8,7 +8,7 @@ import streamlit as st
 from pages.research import theory_numbers as theory
 from pages.research.figures import Series, curves
 from pages.ui.context import compute_numbers
-from pages.ui.words import percent
+from pages.ui.words import WORDS, percent
 from screening.stopping.theory import SIMULATED, Schedule, expected_wrong_commits
 
 st.title("Methods")
@@ -21,11 +21,7 @@ title, y = "How far off an estimate may be", "half width of the band"
 figure = curves(series, title, "responses (log scale)", y, x_log=True, y_range=(0, 1))
 st.plotly_chart(figure, key="radii", alt="Half widths of four bounds against the number of responses")
 st.caption("Every line falls as responses are added; the lower it is, the sooner a label is told apart.")
-st.caption(
-    "ε and 2ε are valid for one number of responses fixed in advance; the other two are valid at any time, which a "
-    "rule that stops early needs. Algorithm 1 counts the responses for one label, so three labels take three times as "
-    "many calls."
-)
+st.caption(WORDS["methods"]["radii"])
 
 st.header("Smallest margin a budget can decide")
 gaps = pd.DataFrame.from_dict(theory.decidable_gaps(level), orient="index")
@@ -48,18 +44,8 @@ for cell, (name, (calls, named)) in zip(st.columns(len(needed)), needed.items(),
     )
     said = "none" if calls is None else f"{calls:,.1f}" if isfinite(calls) else "no number suffices"
     cell.metric(name, said, note, delta_color="off", delta_arrow="off")
-st.caption(
-    f"Margin {mode - rest:.2f}. Mean calls with a budget of {budget} and a stop for futility: exact (dynamic "
-    f"programming) for the pooled rules; simulated for Algorithm 1 ({SIMULATED:,} runs: the mean is within about 1 "
-    "call, the share within 2 percentage points). An agent that spends its budget gives no label."
-)
-st.caption(
-    "Certified and Ville ask the model alike and need different evidence. Ville's bound holds for every budget; a "
-    "certificate holds up to its own, where the worst error over all label mixes was counted exactly and proven. "
-    "Of four priors (α = ⅛, ¼, ½, 1), each calibrated at δ = 0.05 and 100 calls, ¼ takes the fewest calls (8.5; "
-    "the others 9.0 to 9.4) on the mix it was chosen for: two in three texts near-unanimous, one in five at .95 or "
-    ".9, the rest .8 to .6."
-)
+st.caption(WORDS["methods"]["calls"].format(margin=mode - rest, budget=budget, simulated=SIMULATED))
+st.caption(WORDS["methods"]["certified"])
 
 st.header("Wrong decisions over many cases")
 simulated = st.select_slider("Budget of the simulated agent", (50, 100, 150, 200), 100)
@@ -94,11 +80,7 @@ rows = [
     for curve, bound in zip(regret, allowed, strict=True)
 ]
 st.dataframe(pd.DataFrame(rows), hide_index=True)
-st.caption(
-    f"Simulated: {theory.CASES:,} cases × {theory.RUNS} runs, 7 in 10 near-unanimous, 1 in 10 hard; all rules on "
-    "the same responses. A stricter schedule costs calls and decisions. A decision is wrong when it is not "
-    "the model's modal label."
-)
+st.caption(WORDS["methods"]["regret"].format(cases=theory.CASES, runs=theory.RUNS))
 
 st.header("The paper's claims beside what the code shows")
 for paper, shown in theory.claims(level):

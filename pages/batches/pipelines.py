@@ -39,11 +39,6 @@ OWN = "own"
 OWN_LEVELS = 0.0
 DELTAS = (OWN_LEVELS, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001)
 MOST_BUDGET = 10_000
-WHY_LEFT = (
-    "Here safe is held to 0.001 where the model's most frequent answer is unsafe, and only to 0.025 where it is "
-    "escalate. This is the rule as sites used it before there were certificates, and a rule in use is left as it is "
-    "until somebody changes it. Both certified ones hold the two to 0.001."
-)
 
 
 Chosen = PipelineConfig | UndecidableError
@@ -119,7 +114,7 @@ def show_guarantees(pipeline: PipelineConfig) -> None:
     if reads_off(context.settings(), pipeline):
         st.info(PROBABILITIES_MEANING, icon=":material/info:")
     if all(node.rule == PairwiseMixture(budget=node.rule.budget) for node in pipeline.nodes):
-        st.caption(WHY_LEFT)
+        st.caption(WORDS["meaning"]["ville_left"])
 
 
 Draft = dict[str, Any]

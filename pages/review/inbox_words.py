@@ -17,7 +17,6 @@ from storage.review.inbox import Place, Standing
 from storage.review.queue import MOST_COUNTED, Counts, State
 from storage.settings_store import SiteSettings
 
-DEFINITIONS: Mapping[review_form.ReviewLabel, str] = words_of(review_form.ReviewLabel, "definition")
 LABEL_WORDS: Mapping[review_form.ReviewLabel, str] = words_of(review_form.ReviewLabel, "label")
 STATE_WORDS: Mapping[State, str] = words_of(State, "case_state")
 PRIORITY_WORDS: Mapping[Priority, str] = {
@@ -238,7 +237,7 @@ def _many(name: str, title: str, kind: type[StrEnum]) -> dict[str, Any]:
 def guideline(site: SiteSettings) -> dict[str, Any]:
     """What the labels mean, and the site's own text: shown as text, never as markup."""
     return {
-        "labels": [[LABEL_WORDS[label], DEFINITIONS[label]] for label in review_form.ReviewLabel],
+        "labels": [[said, WORDS["definition"][label]] for label, said in LABEL_WORDS.items()],
         "reminders": list(WORDS["reminder"].values()),
         "own": site.guideline,
     }

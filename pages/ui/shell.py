@@ -4,13 +4,13 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -30,9 +30,6 @@ from storage.batches.configurations import UnreadableConfiguration, UnreadablePi
 from storage.batches.entries import NO_PROGRESS, NO_WORKER, StalledBatch, files_halted_since, stalled_batches
 from storage.database import Database, Fault, passing_fault
 from storage.settings_store import SiteSettings, current
-
-if TYPE_CHECKING:
-    from streamlit.components.v2.types import ComponentRenderer
 
 FOLDER = Path(__file__).parent.parent
 
@@ -136,7 +133,7 @@ def mount(name: str, data: Mapping[str, Any], key: str) -> None:
 
 
 @lru_cache
-def _component(name: str) -> "ComponentRenderer":
+def _component(name: str) -> Callable[..., object]:
     """Registered once a process: Streamlit reads its files to do so."""
     css, component = None if name == "typed" else f"{name}.css", st.components.v2.component
     return component(f"second-look-browser.{name}", js=f"{name}.js", css=css, isolate_styles=name != "desk")

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta, tzinfo
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from screening.evaluation.metrics import Difference, Proportion
@@ -18,9 +18,6 @@ from screening.review.review_form import Disposition
 from screening.text.display import visible
 from screening.text.flags import Flag
 from storage.batches.batch_state import BatchState
-
-if TYPE_CHECKING:
-    from streamlit.elements.lib.column_types import ColumnConfig
 
 NOT_YET = "not yet"
 
@@ -232,7 +229,7 @@ def last_midnight(now: datetime) -> datetime:
     return now.astimezone(viewer_zone()).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
 
 
-def time_column(label: str, *, seconds: bool = False) -> "ColumnConfig":
+def time_column(label: str, *, seconds: bool = False) -> Any:
     """A column of moments in a table, sorted as moments and shown in the viewer's zone."""
     import streamlit as st
 
