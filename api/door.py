@@ -180,34 +180,30 @@ class ImpatientProtocol(H11Protocol):
         if self.open_now > self.most_open:
             transport.abort()
         else:
-            self._expect_head()
+            self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Wait no longer once a head is whole, and anew where the next one begins."""
         super().data_received(data)
-        if self._answering():
-            self._forget_head()
-        elif self._head_due is None:
-            self._expect_head()
+        self._watch()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._head_due is None and not self._answering():
-            self._expect_head()
+        self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         type(self).open_now -= 1
-        self._forget_head()
+        if self._head_due is not None:
+            self._head_due.cancel()
         super().connection_lost(exc)
 
     def _answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _expect_head(self) -> None:
-        self._head_due = self.loop.call_later(self.head_within_s, self._hang_up)
-
-    def _forget_head(self) -> None:
-        if self._head_due is not None:
+    def _watch(self) -> None:
+        """Wait no longer once a head is whole, and anew where the next one begins."""
+        if self._head_due is None and not self._answering():
+            self._head_due = self.loop.call_later(self.head_within_s, self._hang_up)
+        elif self._head_due is not None and self._answering():
             self._head_due.cancel()
             self._head_due = None
 

@@ -40,7 +40,6 @@ _BYTES, _LISTS, _STRUCT = 8, (9, 10), 12
 def plan_unpacking(stream: BinaryIO, most: int) -> list[tuple[int, set[str]]]:
     """For each row group how many rows are unpacked at once, and which columns not as a dictionary, which cannot be.
     FileRefused where a page, or all of them, unpack to more than is read.
-
     The footer's own numbers are not trusted: the library unpacks what the headers of the pages say. Nor is the library
     asked of a column: where its statistics are damaged, that ends the process.
     """
@@ -142,7 +141,6 @@ class _Thrift:
 
 def unpacked_bytes(message: Any) -> int:
     """Of a message of an Arrow stream what its compressed buffers say that they unpack to; 0 where none is compressed.
-
     Raises struct.error or TypeError for a damaged one.
     """
     if message.type not in ("record batch", "dictionary"):

@@ -273,8 +273,7 @@ MOST_CHARACTERS = 200_000_000
 
 def join_turns(rows: Rows, mapping: ColumnMapping) -> Rows:
     """The rows of a file with its conversations in the place of texts, counted anew from 1: rows in are what comes out.
-
-    Without conversations the rows themselves. FileRefused where a damaged row could be a turn that would be missing.
+    FileRefused where a damaged row could be a turn that would be missing.
     """
     reading = mapping.conversation
     if reading is None:

@@ -51,7 +51,6 @@ def csv_lines(
     header: Sequence[str], rows: Iterable[Sequence[object]], *, byte_order_mark: bool = True
 ) -> Iterator[str]:
     """The rows as CSV, one string per row, CRLF at the end; Excel needs the byte order mark, programs do not.
-
     Texts are neutralised, numbers are not; None is an empty cell. A character that UTF-8 cannot hold becomes
     U+FFFD: the JSON lines keep it.
     """
@@ -137,9 +136,8 @@ class _Parts(io.BytesIO):
 
 
 def parquet_parts(columns: Mapping[str, Kind], rows: Iterable[Mapping[str, object]]) -> Iterator[bytes]:
-    """The rows as the parts of one Parquet file, its columns in the order given; None is a missing value.
-
-    A character that UTF-8 cannot hold becomes U+FFFD: the JSON lines keep it.
+    """The rows as the parts of one Parquet file, its columns in the order given; None is a missing value. A character
+    that UTF-8 cannot hold becomes U+FFFD: the JSON lines keep it.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -403,7 +403,6 @@ def _sample(row: int, content: bytes) -> FileRow:
 
 def sample_files(source: Source, largest: int = CELL_LIMIT) -> Iterator[bytes]:
     """The JSON of each sample, in the order of their names; of one larger than ``largest`` a byte more than that.
-
     Raises what the zip library does for a damaged archive.
     """
     with open_source(source) as stream, zipfile.ZipFile(stream) as archive:

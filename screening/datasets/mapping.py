@@ -163,9 +163,8 @@ class ColumnMapping:
 
 
 def propose_mapping(columns: Iterable[str]) -> ColumnMapping | None:
-    """The mapping by known names (case and outer spaces ignored); None when no column is known to hold the text.
-
-    Which columns it had to choose between is told by `rivals`.
+    """The mapping by known names (case and outer spaces ignored); None when no column is known to hold the text. Which
+    columns it had to choose between is told by `rivals`.
 
     >>> propose_mapping([" ID ", "Post", "cleaned_text"]) == ColumnMapping(text="Post", id=" ID ")
     True
@@ -364,8 +363,7 @@ def column_mapping(kept: Mapping[str, Any]) -> ColumnMapping:
 
 def find_column(name: str, columns: Iterable[str]) -> str:
     """The column that is meant: by its exact name, else the only one of that name but for case and spaces around it.
-
-    Raises FileRefused where there is none or several.
+    FileRefused where there is none or several.
     """
     every = tuple(columns)
     if name in every:

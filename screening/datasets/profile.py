@@ -57,7 +57,6 @@ _ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+\d{1,3}", re.IGNORECASE)
 @dataclass(slots=True, kw_only=True)
 class FileProfile:
     """What the first pass found, counted while the rows go by.
-
     ``same`` holds for each repeated row (from 1) the row that its id and text stood in first, and ``reviews`` for such
     a first row the label that all of them give. ``shared_id`` is an id column that several rows share: it is none, and
     became the group. ``conflicting`` of them share one with another text.

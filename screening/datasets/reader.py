@@ -79,10 +79,8 @@ class Table:
         return f"{count_of(len(unread), 'column is', 'columns are')} not read: {names}." if names else ""
 
     def rows(self, receive_text: Receive = receive, *, after: int = 0) -> Iterator[Row]:
-        """Every data row in the order of the file, accepted or rejected. The file is read again, in constant memory.
-
-        With ``after`` those up to that row are passed over, which costs their reading but not what is looked for in
-        their texts.
+        """Every data row in the order of the file, accepted or rejected. The file is read again, in constant memory;
+        rows up to ``after`` are passed over, and nothing is looked for in their texts.
         """
         for row in _joined(rows_of(self.layout), self.layout, self.profile.mapping):
             if row is not None and row.row > after:
@@ -111,9 +109,8 @@ def read_table(
     """Describe a file after one pass over all of it. ``name`` is only ever a label, never a path.
 
     ``mapping``, ``label_values`` and ``sheet`` are what a person confirmed; without them all are proposed, and so is
-    the id of a mapping where ``id_confirmed`` is false. FileRefused
-    (a sentence for the person) when it cannot be read without risking a wrong row; its subclass ColumnsUnclear
-    when only the columns are in doubt.
+    the id of a mapping where ``id_confirmed`` is false. FileRefused when it cannot be read without risking a wrong row;
+    its subclass ColumnsUnclear when only the columns are in doubt.
     """
     layout = file_layout(source, sheet)
     columns = columns_of(layout)

@@ -147,7 +147,6 @@ Fields = dict[str, str | None]
 
 def cell_of(value: object) -> str | None:
     """A value as a cell: texts as they are, truth values and numbers as they are written, what has parts as JSON.
-
     Bytes are text in UTF-8; what does not fit stands as in a text file, as lone surrogates.
     """
     if value is None or isinstance(value, str):
@@ -218,7 +217,6 @@ class Conversation:
 @dataclass(frozen=True, slots=True)
 class FileRow:
     """One data row (numbered from 1) at a physical line (from 1): its cells, or what is wrong with it.
-
     ``cells`` are those of a row that does not fit, as they stand; their columns are in doubt, the first one's is not.
     Of a conversation that cannot be read they are the words that can, and ``fields`` the other columns. A conversation
     stands in ``talk`` in the place of the text; so many ``turns`` were read for the first of its cases.
@@ -279,10 +277,8 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """The encoding read with, whether it is a guess, and how many bytes did not fit it.
-
-    Bytes that do not fit UTF-8 are read as lone surrogates (PEP 383), so that the text is flagged unreadable
-    and still recoverable.
+    """The encoding read with, whether it is a guess, and how many bytes did not fit it. What does not fit UTF-8 is read
+    as lone surrogates (PEP 383), so that the text is flagged unreadable and still recoverable.
     """
 
     name: str
