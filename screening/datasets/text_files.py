@@ -7,7 +7,7 @@ import csv
 import io
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -190,10 +190,11 @@ def find_delimited(source: Source, encoding: Encoding) -> FileLayout:
     # does too where the header alone ends in a line feed and the file in a carriage return.
     inside = first.removesuffix("\n").removesuffix("\r")
     newline = "\n" if first.endswith("\n") and "\r" not in inside and not second.endswith("\r") else ""
+    records = partial(_records, source, encoding, newline, bool(said))
     found, refusals = list[tuple[Fit, str, tuple[str, ...]]](), list[FileRefused]()
     for separator in said[1] if said else SEPARATORS:
         try:
-            fit, columns = _fit(_records(source, encoding, newline, separator, announced=bool(said)))
+            fit, columns = _fit(records(separator))
             found.append((fit, separator, columns))
         except FileRefused as refusal:
             refusals.append(refusal)
@@ -204,7 +205,7 @@ def find_delimited(source: Source, encoding: Encoding) -> FileLayout:
     return FileLayout(
         source=source,
         format=FileFormat.DELIMITED,
-        read=partial(_read, source, encoding, newline, separator, columns, announced=bool(said)),
+        read=partial(_read, partial(records, separator), separator, columns),
         columns=columns,
         encoding=encoding,
         separator=separator,
@@ -233,12 +234,10 @@ def _fit(records: Iterator[_Record]) -> tuple[Fit, tuple[str, ...]]:
     return (sum(map(is_known, columns)), same if len(columns) > 1 else 0.0, len(columns)), columns
 
 
-def _read(
-    source: Source, encoding: Encoding, newline: str, separator: str, columns: tuple[str, ...], *, announced: bool
-) -> Rows:
+def _read(records: Callable[[], Iterator[_Record]], separator: str, columns: tuple[str, ...]) -> Rows:
     """Every data row and blank line but the header. FileRefused, with the line, at a quote that is not closed."""
     row = -1
-    for record in _records(source, encoding, newline, separator, announced=announced):
+    for record in records():
         if record.blank:
             yield None
             continue
@@ -262,7 +261,7 @@ def _swallows_rows(cells: list[str], separator: str) -> bool:
     return any(following.search(cell) for cell in cells[1:])
 
 
-def _records(source: Source, encoding: Encoding, newline: str, separator: str, *, announced: bool) -> Iterator[_Record]:
+def _records(source: Source, encoding: Encoding, newline: str, announced: bool, separator: str) -> Iterator[_Record]:
     csv.field_size_limit(CELL_LIMIT)  # the module's own limit of 131,072 would refuse texts that are merely long
     number = length = 0
     first, of_record = 1, list[str]()
