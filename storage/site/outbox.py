@@ -10,14 +10,14 @@ site's one clock: a later one than now was written before it was set back, and h
 
 import secrets
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, delete, exists, func, literal, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, delete, exists, func, or_, select, update
 
 from screening.review.actors import SYSTEM, Acting, Actor
 from screening.review.policy import Action, require
@@ -232,7 +232,7 @@ def collect(db: Database, now: datetime) -> int:
         recipients, moment = active_recipients(conn), shared_now(conn, now)
         wait = timedelta(minutes=current(conn).settings.notify_next_after_minutes)
         queries = _queries(recipients, moment, moment - wait) if recipients else {}
-        cases = any(conn.execute(query.limit(1)).first() for some in queries.values() for query in some)
+        cases = any(conn.execute(query.limit(1)).first() for query in queries.values())
         fault = any(health.changes(conn, moment))
     if not cases and not fault:
         return 0
@@ -242,35 +242,31 @@ def collect(db: Database, now: datetime) -> int:
             _change_fault(conn, recipients, one, moment, down=one in began, cause=began.get(one))
             for one in sorted({*began, *over})
         )
-        return told + sum(_tell_cases(conn, recipients, event, some, moment) for event, some in queries.items())
+        return told + sum(_tell_cases(conn, recipients, event, query, moment) for event, query in queries.items())
 
 
-def _queries(recipients: Sequence[Recipient], now: datetime, before: datetime) -> Mapping[str, Sequence[Select[Any]]]:
+def _queries(recipients: Sequence[Recipient], now: datetime, before: datetime) -> dict[str, Select[Any]]:
     """The cases to tell of, by event, each with its priority and the place of the on-call order reached."""
     last = max((one.step for one in recipients if is_told(one, FOLLOW_UP, None)), default=0)
-    found: dict[str, Sequence[Select[Any]]] = {
-        event: (_to_tell(event, now), _to_repeat(event, now, before)) for event in (ARRIVED, OVERDUE)
-    }
-    return found | {FOLLOW_UP: (_late_follow_ups(now, before, last),)}
+    found = {event: _to_tell(event, now, before) for event in (ARRIVED, OVERDUE)}
+    return found | {FOLLOW_UP: _late_follow_ups(now, before, last)}
 
 
-def _to_tell(event: str, now: datetime) -> Select[Any]:
-    """Open cases of which nobody was told yet, or only as less urgent ones; and urgent ones that are overdue and were
-    opened since that was told: who opened it has given it back unread, and nobody would hear of it any more.
+def _to_tell(event: str, now: datetime, before: datetime) -> Select[Any]:
+    """Open cases of which nobody was told yet, or only as less urgent ones; urgent ones that are overdue and were
+    opened since that was told: who opened it has given it back unread, and nobody would hear of it any more; and
+    urgent ones of which somebody was told a while ago, nothing is new, and that still wait.
     """
     known = and_(_told.case_id == _entry.case_id, _told.event == event)
-    new = or_(_told.case_id.is_(None), _is_new_again(event))
-    urgent = (_entry.priority <= Priority.P1,) if event == ARRIVED else ()
-    joined = select(_entry.case_id, _entry.priority, literal(0).label("step")).outerjoin(case_notices, known)
-    return joined.where(_entry.closed_at.is_(None), *urgent, new, *_waits(event, now)).order_by(_entry.priority)
-
-
-def _is_new_again(event: str) -> ColumnElement[bool]:
-    """Of a case that was told: it is more urgent than was told, or was opened since it was told as overdue."""
-    risen = _told.priority > _entry.priority
-    if event == ARRIVED:
-        return risen
-    return or_(risen, and_(_entry.priority <= Priority.P1, _entry.last_opened_at > _told.at))
+    urgent, new = _entry.priority <= Priority.P1, _told.priority > _entry.priority
+    if event == OVERDUE:
+        new |= urgent & func.coalesce(_entry.last_opened_at > _told.at, False)
+    long_ago = or_(_told.at <= before, _told.at > now)
+    asked = or_(_told.case_id.is_(None), new, and_(urgent, long_ago, ~new))
+    step = case((and_(long_ago, ~new), _told.step), else_=0).label("step")
+    joined = select(_entry.case_id, _entry.priority, step).outerjoin(case_notices, known)
+    all_of_them = _entry.closed_at.is_(None), asked, *([urgent] if event == ARRIVED else []), *_waits(event, now)
+    return joined.where(*all_of_them).order_by(_entry.priority)
 
 
 def _waits(event: str, now: datetime) -> tuple[ColumnElement[bool], ...]:
@@ -281,14 +277,6 @@ def _waits(event: str, now: datetime) -> tuple[ColumnElement[bool], ...]:
         return (_entry.first_opened_at.is_(None),)
     free = or_(_entry.lease_token.is_(None), _entry.assigned_until <= now)
     return _entry.due_at <= now, _entry.review_round == "first", free
-
-
-def _to_repeat(event: str, now: datetime, before: datetime) -> Select[Any]:
-    """Urgent cases of which somebody was told a while ago, nothing is new, and that still wait."""
-    joined = select(_told.case_id, _entry.priority, _told.step).join(inbox_entries, _entry.case_id == _told.case_id)
-    told = _told.event == event, or_(_told.at <= before, _told.at > now), ~_is_new_again(event)
-    urgent = _entry.closed_at.is_(None), _entry.priority <= Priority.P1
-    return joined.where(*told, *urgent, *_waits(event, now)).order_by(_entry.priority)
 
 
 _late_priority = func.min(
@@ -333,12 +321,11 @@ def still_so(db: Database, notice: Notice, now: datetime) -> Notice | None:
 
 
 def _tell_cases(
-    conn: Connection, recipients: Sequence[Recipient], event: str, queries: Sequence[Select[Any]], now: datetime
+    conn: Connection, recipients: Sequence[Recipient], event: str, query: Select[Any], now: datetime
 ) -> int:
     """New ones to the first in the order, urgent ones that still wait to the next; the last one is told again."""
-    reached = {row.case_id: row for query in queries for row in conn.execute(query.limit(AT_ONCE))}
     counted, rows = Counter[tuple[int, int]](), []
-    for case_id, priority, step in reached.values():
+    for case_id, priority, step in conn.execute(query.limit(AT_ONCE)).all():
         steps = sorted({one.step for one in recipients if is_told(one, event, Priority(priority))})
         following = next((one for one in steps if one > step), steps[-1] if steps else 0)
         counted[priority, following] += 1
