@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Integer, Select, bindparam, case, func, literal, select, union_all
+from sqlalchemy import ColumnElement, Connection, Integer, Select, bindparam, func, literal, select, union_all
 
 from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
@@ -24,7 +24,6 @@ from storage.review.claims import (
     are_in_hands,
     in_order,
     in_priorities,
-    is_assigned,
     is_kept,
     is_open,
     moment,
@@ -272,9 +271,9 @@ def first_due_by_priority(db: Database, actor: Actor) -> Mapping[Priority, datet
 def _by_state(actor: Actor, batch: str | None) -> Select[Any]:
     """The statement that counts open cases by their state: all of one batch, else those that may not be free."""
     which = are_in_hands(actor, NOW) if batch is None else of_batch(batch)
-    until = case((is_assigned(NOW), _entry.assigned_until)).label("until")
-    standing = select(state(actor, NOW).label("state"), _entry.priority, until).where(which, is_open()).subquery().c
-    first = func.min(standing.until, type_=Moment).label("until")
+    columns = state(actor, NOW).label("state"), _entry.priority, _entry.assigned_until
+    standing = select(*columns).where(which, is_open()).subquery().c
+    first = func.min(standing.assigned_until, type_=Moment).label("until")  # of those that are held or kept
     counted = select(standing.state, standing.priority, func.count().label("n"), first)
     return counted.group_by(standing.state, standing.priority)
 
