@@ -264,29 +264,18 @@ def anchor(db: Source) -> Anchor:
     return Anchor(count=0, last_hash=GENESIS) if last is None else Anchor(count=last.seq, last_hash=last.hash)
 
 
-def events(
-    db: Database,
-    actor: Actor,
-    *,
-    subject: str | None = None,
-    who: str | None = None,
-    action: str | None = None,
-    limit: int = 100,
-    offset: int = 0,
-) -> tuple[Event, ...]:
-    """The newest events first; None does not filter."""
+def events(db: Database, actor: Actor, *, limit: int = 100, offset: int = 0, **which: str | None) -> tuple[Event, ...]:
+    """The newest events first; of a ``subject``, of ``who`` did it, of one ``action``, where that is not None."""
     require(actor, Action.VIEW_AUDIT)
-    query = _narrow(select(audit_events), subject, who, action)
+    query = _narrow(select(audit_events), which)
     rows = db.rows(query.order_by(audit_events.c.seq.desc()).limit(limit).offset(offset))
     told = ({name: value for name, value in json.loads(row.details).items() if name != ROWS} for row in rows)
     return tuple(record(Event, row, details=details) for row, details in zip(rows, told, strict=True))
 
 
-def count_events(
-    db: Database, actor: Actor, *, subject: str | None = None, who: str | None = None, action: str | None = None
-) -> int:
+def count_events(db: Database, actor: Actor, **which: str | None) -> int:
     require(actor, Action.VIEW_AUDIT)
-    return int(db.value(_narrow(select(func.count()).select_from(audit_events), subject, who, action)))
+    return int(db.value(_narrow(select(func.count()).select_from(audit_events), which)))
 
 
 def kinds(db: Database, actor: Actor) -> tuple[str, ...]:
@@ -300,9 +289,9 @@ def names(db: Database, actor: Actor) -> Mapping[str, str]:
     return {row.id: row.display_name for row in db.rows(select(accounts.c.id, accounts.c.display_name))}
 
 
-def _narrow(query: Select[Any], subject: str | None, who: str | None, action: str | None) -> Select[Any]:
-    wanted = {"subject": subject, "actor": who, "action": action}
-    return query.where(*(audit_events.c[name] == value for name, value in wanted.items() if value is not None))
+def _narrow(query: Select[Any], which: Mapping[str, str | None]) -> Select[Any]:
+    columns = {"subject": audit_events.c.subject, "who": audit_events.c.actor, "action": audit_events.c.action}
+    return query.where(*(columns[name] == value for name, value in which.items() if value is not None))
 
 
 def _check(details: Mapping[str, Detail]) -> dict[str, Detail]:
