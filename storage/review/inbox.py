@@ -251,12 +251,10 @@ _ENTRY = select(inbox_entries, was_erased(_entry.case_id).label("erased"))
 def standing(db: Database, by: Acting, case_id: str, token: str | None) -> Standing:
     """Where the case is now, without its text and with no label but this person's own. Raises Forbidden, KeyError."""
     require(by.actor, Action.CLAIM_NEXT)
-    own = reviews.c.case_id == case_id, reviews.c.reviewer == by.id
+    own = select(reviews.c.label, reviews.c.at).where(reviews.c.case_id == case_id, reviews.c.reviewer == by.id)
     with db.read() as conn:
         entry = conn.execute(_ENTRY.where(_entry.case_id == case_id)).first()
-        mine = conn.execute(
-            select(reviews.c.label, reviews.c.at).where(*own).order_by(reviews.c.version.desc()).limit(1)
-        ).first()
+        mine = conn.execute(own.order_by(reviews.c.version.desc()).limit(1)).first()
     if entry is None:
         raise KeyError(case_id)
     if entry.erased:

@@ -331,9 +331,7 @@ def load_draft(db: Database, actor: Actor, case_id: str) -> Mapping[str, Any] | 
     """What this person has filled in so far; None without a draft. Raises Forbidden."""
     require(actor, Action.RATE, actor.id)
     query = select(drafts.c.body).where(drafts.c.case_id == case_id, drafts.c.reviewer == actor.id)
-    with db.read() as conn:
-        body: Mapping[str, Any] | None = conn.execute(query).scalar()
-    return body
+    return next(iter(db.values(query)), None)
 
 
 def _discard(conn: Connection, actor: Actor, case_id: str) -> None:
