@@ -78,7 +78,6 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
                 "meaning": inbox_words.PRIORITY_MEANINGS[priority],
                 "open": found.open_by_priority[priority],
                 "late": inbox_words.late_words(found.late_by_priority[priority]),
-                "on": view.priorities is not None and priority in view.priorities,
             }
             for priority in Priority
         ],

@@ -1,10 +1,10 @@
 // The review desk. Every choice is made and shown here; the server hears of it as a draft, and of the review in one
 // action that carries what was shown. A page has one desk: it outlives each run of the page behind it.
-import { watchConnection } from "./connection.js";
 import { make, refill } from "./dom.js";
 import { forget, forgetOld, keepHere, keptHere } from "./drafts.js";
 import { Form } from "./form.js";
-import { clock, Layout, span, when } from "./layout.js";
+import { clock, Layout, when } from "./layout.js";
+import { watchConnection } from "./line.js";
 import { Outbox } from "./outbox.js";
 import { ask, inAddress, setInAddress } from "./server.js";
 import { TextPane } from "./text.js";
@@ -45,7 +45,7 @@ class Desk {
     const heard = { changed: () => this.changed(), ended: (part) => this.ended.add(part), fits: () => this.fits(1) };
     this.text = new TextPane("text", "Text of this case", heard);
     this.panes = [this.text, new TextPane("reply", "The reply to it", heard)];
-    this.layout = new Layout(this.form.root, this.panes.map((pane) => pane.root), (key) => this.keys()[key.toLowerCase()]());
+    this.layout = new Layout(this.form.root, this.panes.map((pane) => pane.root), (key) => this.press(key));
     this.ended = new Set();
     this.revealed = new Set();
     this.loaded = "";
@@ -59,13 +59,13 @@ class Desk {
     this.unwatch = watchConnection((lost) => this.connection(lost));
     this.timers = [
       setInterval(() => this.tick(), 1000),
-      setInterval(() => document.visibilityState === "visible" && this.look(), LOOK_MS),
+      setInterval(() => this.look(), LOOK_MS),
       setInterval(() => this.alive(), ALIVE_MS),
     ];
     this.gone = new AbortController();
     const hear = (target, kind, heard) => target.addEventListener(kind, heard, { signal: this.gone.signal });
     hear(document, "keydown", (event) => this.key(event));
-    hear(document, "visibilitychange", () => document.visibilityState === "visible" && this.look());
+    hear(document, "visibilitychange", () => this.look());
     hear(document, "second-look-waits", ({ detail }) => this.waits(detail));
     hear(document, "second-look-act", ({ detail: { kind, ...body } }) => this.outbox.post(kind, body));
     hear(document, "second-look-filter", () => this.stage && this.paint());
@@ -250,7 +250,7 @@ class Desk {
   }
 
   look() {
-    if (this.outbox.stopped || this.outbox.waiting.length) return;
+    if (this.outbox.stopped || this.outbox.waiting.length || document.visibilityState !== "visible") return;
     if (["reviewing", "over", "read"].includes(this.stage)) this.exchange();
   }
 
@@ -331,7 +331,6 @@ class Desk {
   // ---- what the reviewer does
 
   save() {
-    this.say(""); // what was said of an earlier press
     if (this.saving || this.outbox.waits("save")) return;
     if (!this.mayChange || this.shown.text === null) return;
     const lacking = this.form.missingWords();
@@ -388,7 +387,6 @@ class Desk {
   }
 
   leave(kind, note = "", to = "") {
-    this.say("");
     if (this.stage !== "reviewing" || this.saving) return;
     const ways = [kind, ...Object.keys(WAYS_TO_LEAVE)];
     if (ways.some((each) => this.outbox.waits(each))) return; // pressed twice: the first is on its way
@@ -397,7 +395,6 @@ class Desk {
 
   // The way out by key or button: a P0 or P1 case asks first, and so does what cannot do without a note.
   away(kind) {
-    this.say("");
     if (this.stage !== "reviewing" || this.saving) return;
     const { needs_note: urgent, colleagues } = this.shown;
     if (["skip", "not_me"].includes(kind) && !urgent) return this.leave(kind, this.leaving);
@@ -424,11 +421,6 @@ class Desk {
     if (this.panelShown) this.layout.panel.scrollIntoView({ block: "nearest" });
   }
 
-  again() {
-    this.say(""); // why it had gone
-    if (["over", "named"].includes(this.stage) && this.data.may_take) this.outbox.post("take", { case: this.caseId });
-  }
-
   key(event) {
     if (event.defaultPrevented || !this.page.keys || (!this.layout.root.isConnected && !this.onInbox())) return;
     if (this.layout.leave.open || document.querySelector('[role="dialog"]')) return;
@@ -438,12 +430,17 @@ class Desk {
     const typing = at.closest?.("textarea, select, [contenteditable=true], input:not([type=radio]):not([type=checkbox])");
     if (typing && this.layout.root.contains(at) && event.key === "Escape") at.blur();
     if (!saves && (typing || control || event.altKey)) return;
-    const act = this.keys()[saves ? "ctrl+enter" : event.key.toLowerCase()];
-    if (!act) return;
+    const key = saves ? "ctrl+enter" : event.key.toLowerCase();
+    if (!(key in this.keys())) return;
     event.preventDefault();
-    if (event.repeat && !/[1-8]/.test(event.key)) return;
+    if (!event.repeat || /[1-8]/.test(key)) this.press(key);
+  }
+
+  // What was said of an earlier press goes with the next one.
+  press(key) {
     this.active = true;
-    act();
+    this.say("");
+    this.keys()[key.toLowerCase()]();
   }
 
   // What each key does; a button does what its key does.
@@ -456,7 +453,7 @@ class Desk {
     const dispositions = this.mayChange ? this.page.offer.dispositions.map(([, , key]) => key.toLowerCase()) : [];
     const choose = (key) => [key, () => this.mayChoose && this.form.key(key)];
     return {
-      t: () => this.again(),
+      t: () => this.data.may_take && this.outbox.post("take", { case: this.caseId }),
       ...Object.fromEntries([..."12345678", ...dispositions].map(choose)),
       "ctrl+enter": () => this.save(),
       n: () => this.go("next"),
@@ -562,30 +559,23 @@ class Desk {
     const rules = read.rules.map(({ words, ...mark }) => ({ ...mark, kind: "rule", title: words }));
     const theirs = ({ who, marks }) => marks.map((mark) => ({ ...mark, kind: "other", title: `Highlighted by ${who}` }));
     const others = [...read.others.flatMap(theirs), ...rules];
-    const key = JSON.stringify([this.caseId, shown.text, others.length, shown.evidence?.length, stage]);
-    const other = key !== this.drawnTexts;
-    this.drawnTexts = key;
     for (const pane of this.panes) {
-      const text = shown[pane.part] ?? null;
-      pane.root.hidden = text === null;
       const turns = (pane === this.text && shown.turns) || [];
-      if (fresh || other) pane.show(text ?? "", fresh ? this.loadedMarks : pane.marks, others, turns);
+      pane.frozen = !this.mayChoose;
+      pane.show(shown[pane.part] ?? null, fresh ? this.loadedMarks : pane.marks, others, turns);
     }
-    if (other) layout.drawAround(shown);
+    layout.drawAround(shown);
     layout.drawDanger(["reviewing", "read"].includes(stage) ? this.page.help : {});
     layout.texts.hidden = (shown.text ?? null) === null;
   }
 
-  // It says what N keeps to, where a filter is on: on a narrow page the list with its priorities is out of sight.
-  get nextButton() {
-    const only = PRIORITIES.filter((priority) => inAddress("priorities").split(",").includes(priority));
-    const words = only.length && only.length < PRIORITIES.length ? ` of ${only.join(", ")}` : "";
-    return [`Next case${words}`, "N", "sld-primary"];
-  }
-
   drawStage() {
-    const { layout, data, stage, nextButton: next } = this;
+    const { layout, data, stage } = this;
     const primary = "sld-primary";
+    // N keeps to the filter, where one is on, and says so: on a narrow page the list with its priorities is out of sight
+    const only = PRIORITIES.filter((priority) => inAddress("priorities").split(",").includes(priority));
+    const filtered = only.length > 0 && only.length < PRIORITIES.length;
+    const next = [filtered ? `Next case of ${only.join(", ")}` : "Next case", "N", primary];
     const close = ["Close it here", "S"];
     const titles = { reviewing: "Your review", read: this.revising ? "Edit your review" : "Saved", idle: "My work" };
     layout.title.textContent = titles[stage] ?? "This case";
@@ -656,11 +646,10 @@ class Desk {
   drawTimes() {
     const { layout, shown, stage } = this;
     const now = this.now();
-    const left = (shown?.due ?? 0) - now;
+    // a target is for what this reviewer may still look at
     const open = stage === "reviewing" || (stage === "over" && this.data.may_take);
-    const waits = Boolean(shown?.why) && open; // a target is for what this reviewer may still look at
-    layout.why.textContent = [shown?.why, waits && `${left > 0 ? "due in" : "overdue"} ${span(left)}`].filter(Boolean).join(" · ");
-    layout.why.classList.toggle("sld-late", waits && left <= 0);
+    layout.why.textContent = [shown?.why, open && shown.left].filter(Boolean).join(" · ");
+    layout.why.classList.toggle("sld-late", Boolean(open && shown.late));
     const held = (shown?.expires ?? 0) - now;
     layout.lease.hidden = !["reviewing", "read"].includes(stage);
     layout.lease.textContent = stage === "read" ? "✓ reviewed by you" : `Assigned to you (${clock(held)}, renews while active)`;

@@ -118,16 +118,16 @@ export class Layout {
 
   drawDanger({ words, protocol } = {}) {
     this.danger.hidden = !words && !protocol;
-    fill(this.danger, words, protocol && [" ", link(protocol, "Site protocol")]);
+    refill(this.danger, [words, protocol], () => [words, protocol && [" ", link(protocol, "Site protocol")]]);
   }
 
   // What stands around the text: the evidence after the reveal, the same person's other texts, notes.
-  drawAround({ evidence, near = [], notes = [] }) {
-    fill(this.evidence, evidence && trusted(evidence));
+  drawAround({ evidence = "", near = [], notes = [] }) {
+    refill(this.evidence, evidence, () => trusted(evidence));
+    refill(this.notes, notes, () => paragraphs(notes));
     this.near.hidden = !near.length;
-    const texts = near.flatMap(({ where, name, text }) => [make("dt", {}, `${where} · ${name}`), make("dd", { dir: "auto" }, text)]);
-    fill(this.near, make("h3", {}, "Same person, other texts in this file"), make("dl", {}, texts));
-    fill(this.notes, paragraphs(notes));
+    const entry = ({ where, name, text }) => [make("dt", {}, `${where} · ${name}`), make("dd", { dir: "auto" }, text)];
+    refill(this.near, near, () => [make("h3", {}, "Same person, other texts in this file"), make("dl", {}, near.map(entry))]);
   }
 
   // What the review became, and what others and the AI made of the case.
@@ -150,21 +150,20 @@ export class Layout {
     this.receipt.title = `Audit ID ${receipt.id}, ${when(receipt.at)}`;
   }
 
+  drawPanel(title, key, ...children) {
+    this.panel.ariaLabel = title;
+    fill(this.panel, make("h3", {}, keyed(title, key)), children);
+  }
+
   drawGuideline({ labels, reminders, own }) {
-    this.panel.ariaLabel = "Guideline";
-    fill(this.panel,
-      make("h3", {}, keyed("Guideline", "G")),
-      make("dl", {}, entries(labels)),
-      make("ul", {}, reminders.map((words) => make("li", {}, words))),
-      own && [make("h3", {}, "Your organization's guideline"), make("p", { class: "sld-own" }, own)]);
+    const points = make("ul", {}, reminders.map((words) => make("li", {}, words)));
+    const theirs = own && [make("h3", {}, "Your organization's guideline"), make("p", { class: "sld-own" }, own)];
+    this.drawPanel("Guideline", "G", make("dl", {}, entries(labels)), points, theirs);
   }
 
   drawKeys(keys, on) {
-    this.panel.ariaLabel = "Keys";
-    fill(this.panel,
-      make("h3", {}, keyed("Keys", "?")),
-      make("dl", { class: "sld-keys" }, entries(keys.map(([key, words]) => [make("kbd", {}, key), words]))),
-      !on && make("p", {}, "Keyboard shortcuts are off."));
+    const list = make("dl", { class: "sld-keys" }, entries(keys.map(([key, words]) => [make("kbd", {}, key), words])));
+    this.drawPanel("Keys", "?", list, !on && make("p", {}, "Keyboard shortcuts are off."));
   }
 }
 
@@ -173,15 +172,6 @@ export function when(ms) {
   const at = new Date(ms);
   const day = at.toDateString() === new Date().toDateString() ? {} : { month: "short", day: "numeric" };
   return at.toLocaleString([], { ...day, hour: "numeric", minute: "2-digit" });
-}
-
-// A span of time as pages/ui/words.py says it: its two largest units, rounded down.
-export function span(ms) {
-  const minutes = Math.floor(Math.abs(ms) / 60000);
-  if (minutes < 1) return "<1 min";
-  const parts = [[Math.floor(minutes / 1440), "d"], [Math.floor(minutes / 60) % 24, "h"], [minutes % 60, "min"]];
-  const first = parts.findIndex(([number]) => number);
-  return parts.slice(first, first + 2).filter(([number]) => number).map((part) => part.join(" ")).join(" ");
 }
 
 export function clock(ms) {

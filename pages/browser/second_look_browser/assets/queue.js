@@ -88,10 +88,9 @@ class Queue {
     this.wanted = null; // how many rows; null: as many as the page asked for
     this.chosen = null; // the ids chosen to be given to a colleague; null: a press opens a case
     this.held = null; // a list that waits until nobody is in the old one
-    this.newest = undefined;
     this.failures = 0;
     this.build();
-    this.soundWords();
+    this.drawSound();
     this.worker = new Worker(new URL("./tick.js", import.meta.url));
     this.worker.onmessage = () => this.ask();
     this.worker.postMessage(EVERY_MS);
@@ -104,7 +103,7 @@ class Queue {
 
   build() {
     const place = placer(this);
-    const button = (name, words, press, look = "link") => place("button", name, { type: "button", class: look, onclick: press }, words);
+    const button = (name, words, onclick, look = "link") => place("button", name, { type: "button", class: look, onclick }, words);
     const typed = () => {
       clearTimeout(this.typing);
       this.typing = setTimeout(() => this.ask(), 250);
@@ -159,12 +158,12 @@ class Queue {
 
   setSound(on) {
     const woken = this.sound.set(on);
-    this.soundWords();
+    this.drawSound();
     return woken;
   }
 
-  soundWords() {
-    this.soundOn.textContent = this.sound.on ? "Sound for P0: on" : "Sound for P0: off";
+  drawSound() {
+    this.soundOn.textContent = `Sound for P0: ${this.sound.on ? "on" : "off"}`;
     this.soundOn.ariaPressed = this.sound.on;
   }
 
@@ -200,7 +199,10 @@ class Queue {
       if (key === looksFor()) this.show(said, key);
     } else if (status === 401 || status === 403) {
       if (this.failures++ < 3) this.run("run", Date.now());
-    } else this.lost();
+    } else {
+      this.queue.classList.add("stale");
+      this.live.textContent = `Not live: no answer since ${this.at ?? "the page was opened"}; trying again. `;
+    }
     if (key !== looksFor()) this.ask(); // something else is looked for by now
   }
 
@@ -209,12 +211,6 @@ class Queue {
     if (this.still.hidden !== (lines.length === 0) && this.rows.size && this.inside()) return;
     this.still.hidden = lines.length === 0;
     refill(this.still, lines, () => lines.map((line) => make("p", {}, line)));
-  }
-
-  lost() {
-    this.failures += 1;
-    this.queue.classList.add("stale");
-    this.live.textContent = `Not live: no answer since ${this.at ?? "the page was opened"}; trying again. `;
   }
 
   show(now, key) {
@@ -285,13 +281,8 @@ class Queue {
     this.ask();
   }
 
-  // Done by the desk, in order with all else.
-  act(detail) {
-    tell("act", detail);
-  }
-
   assign() {
-    this.act({ kind: "assign", to: this.colleagues.value, cases: [...this.chosen] });
+    tell("act", { kind: "assign", to: this.colleagues.value, cases: [...this.chosen] }); // by the desk, in order with all else
     this.choosing(false);
   }
 
@@ -335,7 +326,7 @@ class Queue {
   // What others change waits while somebody is in the list; what was ``sought`` by the person here is shown at once.
   offer(now, sought) {
     const same = now.rows.length === this.rows.size && now.rows.every((row, at) => this.list.children[at]?.dataset.id === row.id);
-    if (same || sought || !this.rows.size || !this.inside()) return this.place(now);
+    if (same || sought || !this.rows.size || !this.inside()) return this.placeRows(now);
     this.held = now;
     const fresh = now.rows.filter((row) => !this.rows.has(row.id)).length;
     this.changed.textContent = fresh ? `${fresh} new in the list · show` : "The list has changed · show";
@@ -344,10 +335,10 @@ class Queue {
   }
 
   showHeld(pressed) {
-    if (this.held && (pressed || !this.inside())) this.place(this.held);
+    if (this.held && (pressed || !this.inside())) this.placeRows(this.held);
   }
 
-  place(now) {
+  placeRows(now) {
     this.held = null;
     this.changed.hidden = true;
     const wanted = new Set(now.rows.map((row) => row.id));
@@ -357,7 +348,8 @@ class Queue {
       this.rows.delete(id);
     }
     now.rows.forEach((row, at) => {
-      const item = this.rows.get(row.id) ?? make("li", { "data-id": row.id }, make("button", { type: "button", onclick: () => this.take(item) }));
+      const press = { type: "button", onclick: () => this.take(item) };
+      const item = this.rows.get(row.id) ?? make("li", { "data-id": row.id }, make("button", press));
       this.rows.set(row.id, item);
       this.drawRow(item, row);
       if (this.list.children[at] !== item) this.list.insertBefore(item, this.list.children[at] ?? null);
@@ -389,7 +381,7 @@ class Queue {
       this.giveWords();
     } else if (item.free) {
       item.firstChild.blur(); // the desk takes the focus to the text
-      this.act({ kind: "take", case: id });
+      tell("act", { kind: "take", case: id });
     }
   }
 

@@ -1,6 +1,6 @@
 // The text of a case, verbatim: set as text, never as markup. Words in it can be marked, by dragging over them or by
 // keyboard, and it says whether its end was on the screen.
-import { fill, make } from "./dom.js";
+import { make, refill } from "./dom.js";
 
 const LEAST = 2;
 const MINE = "Highlighted by you; click to remove it";
@@ -27,13 +27,13 @@ export class TextPane {
     this.seen.observe(this.box);
   }
 
+  // ``text`` is null where there is none.
   show(text, marks, others, turns) {
     const other = text !== this.text;
-    this.text = text;
-    this.turns = turns;
-    this.picking = null;
-    this.marks = marks.filter((mark) => mark.part === this.part);
-    this.others = others.filter((mark) => mark.part === this.part);
+    const ours = (mark) => mark.part === this.part;
+    Object.assign(this, { text, turns, marks: marks.filter(ours), others: others.filter(ours) });
+    if (other || this.frozen) this.picking = null;
+    this.root.hidden = text === null;
     this.draw();
     if (other) this.box.scrollTop = 0;
     requestAnimationFrame(() => this.look());
@@ -45,25 +45,29 @@ export class TextPane {
     if (rest <= 4 && this.box.clientHeight > 0) this.ended(this.part);
   }
 
-  // Pieces between all ends of marks, each one a text node or a mark.
   draw() {
-    const letters = [...this.text];
     const mine = this.marks.map((mark) => ({ ...mark, kind: "mine", title: MINE }));
-    const shown = [...this.others, ...mine, ...(this.picking ? [{ ...this.pickedRange(), kind: "pick" }] : [])];
+    const marks = [...this.others, ...mine, ...(this.picking ? [{ ...this.pickedRange(), kind: "pick" }] : [])];
+    const drawn = refill(this.box, [this.text, this.turns, marks], () => this.written(marks));
+    if (drawn) this.box.querySelector(".sld-pick")?.scrollIntoView({ block: "nearest" });
+  }
+
+  // Pieces between all ends of marks, each one a text node or a mark.
+  written(marks) {
+    const letters = [...(this.text ?? "")];
     const ofTurns = this.turns.flatMap((turn) => [turn.named, turn.start, turn.end]);
-    const ends = [...new Set([0, letters.length, ...ofTurns, ...shown.flatMap((mark) => [mark.start, mark.end])])];
+    const ends = [...new Set([0, letters.length, ...ofTurns, ...marks.flatMap((mark) => [mark.start, mark.end])])];
     ends.sort((a, b) => a - b);
     const pieces = ends.slice(1).map((end, at) => {
       const start = ends[at];
       const words = letters.slice(start, end).join("");
-      const over = shown.filter((mark) => mark.start <= start && mark.end >= end);
-      if (!over.length) return { start, shown: words };
+      const over = marks.filter((mark) => mark.start <= start && mark.end >= end);
+      if (!over.length) return { start, node: words };
       const kinds = new Set(over.map((mark) => `sld-${mark.kind}`));
       const titles = new Set(over.map((mark) => mark.title).filter(Boolean));
-      return { start, shown: make("mark", { class: [...kinds].join(" "), title: [...titles].join("; ") }, words) };
+      return { start, node: make("mark", { class: [...kinds].join(" "), title: [...titles].join("; ") }, words) };
     });
-    fill(this.box, this.turns.length ? this.thread(pieces) : pieces.map((piece) => piece.shown));
-    this.box.querySelector(".sld-pick")?.scrollIntoView({ block: "nearest" });
+    return this.turns.length ? this.thread(pieces) : pieces.map((piece) => piece.node);
   }
 
   // A conversation: a block a turn. What is said of a turn is drawn by the style, so that positions count words alone.
@@ -72,7 +76,7 @@ export class TextPane {
       const next = this.turns[number + 1]?.named ?? Infinity;
       const within = (name, from, to) => {
         const ours = pieces.filter(({ start }) => start >= from && start < to);
-        return make(name === "speaker" ? "b" : "span", { class: `sld-${name}` }, ours.map((piece) => piece.shown));
+        return make(name === "speaker" ? "b" : "span", { class: `sld-${name}` }, ours.map((piece) => piece.node));
       };
       const look = `sld-turn sld-of-${turn.role}${turn.judged ? " sld-judged" : ""}`;
       return make(
@@ -169,7 +173,7 @@ export class TextPane {
   }
 
   picked(event) {
-    if (!this.picking) return;
+    if (!this.picking || this.frozen) return;
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     const { sentences, from, to } = this.picking;
     if (step) {

@@ -18,31 +18,29 @@ class Typed {
 
   update({ data: { me, fields, recorded } }) {
     this.me = me;
-    this.fields = fields;
+    this.places = fields.map((start) => `[class*="${MARK}${start}"]`).join(",");
     for (const name of recorded) forget(me, name);
     this.fill();
   }
 
   // The name of the field that this is, if it is one of ours.
   nameOf(input) {
-    const classes = [...(input.closest?.(`[class*="${MARK}"]`)?.classList ?? [])];
-    const key = classes.find((each) => each.startsWith(MARK))?.slice(MARK.length) ?? "";
-    return this.fields.some((start) => key.startsWith(start)) ? key : null;
+    const classes = [...(input.closest(this.places)?.classList ?? [])];
+    return classes.find((each) => each.startsWith(MARK))?.slice(MARK.length);
   }
 
   keep(input) {
     const name = this.nameOf(input);
-    if (name === null) return;
+    if (!name) return;
     if (input.value) keepHere(this.me, name, { rev: Date.now(), text: input.value });
     else forget(this.me, name);
   }
 
   fill() {
-    const places = this.fields.map((start) => `[class*="${MARK}${start}"] input`).join(",");
-    for (const input of document.querySelectorAll(places)) {
+    for (const input of document.querySelectorAll(`:is(${this.places}) input`)) {
       if (this.known.has(input)) continue;
       this.known.add(input);
-      const kept = keptHere(this.me, this.nameOf(input) ?? "");
+      const kept = keptHere(this.me, this.nameOf(input));
       if (kept?.text && !input.value) write(input, kept.text);
     }
   }
