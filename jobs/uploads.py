@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -117,25 +116,25 @@ def take_in(db: Database, upload: Upload, table: Table | None, settings: Setting
     """Take rows of the file into its batch until that takes no more, across faults that pass. ``table`` is what is
     known of it, to spare a profile. Raises what stands in the way of rows; the batch then says that they are missing.
     """
+    batch_id = str(upload.batch_id)
+
+    def fill() -> None:
+        try:
+            if takes_rows(db, batch_id):
+                fill_batch(db, SYSTEM, batch_id, table or uploaded_table(upload), settings, clock)
+        except (IntakeClosed, UnknownBatch):
+            log.info("the batch of a file takes no more rows")
+        except Exception:
+            if takes_rows(db, batch_id):
+                raise
+
     try:
-        retry(partial(_take_in, db, upload, table, settings, clock), most_lost=MOST_LOST)
+        retry(fill, most_lost=MOST_LOST)
     except Exception as error:
         why = "file_refused" if isinstance(error, FileRefused) else "internal_error"
         with suppress(Exception):  # what stands in the way of the rows is what is raised
-            retry(partial(stop_intake, db, SYSTEM.at(clock()), str(upload.batch_id), why), most_lost=MOST_LOST)
+            retry(lambda: stop_intake(db, SYSTEM.at(clock()), batch_id, why), most_lost=MOST_LOST)
         raise
-
-
-def _take_in(db: Database, upload: Upload, table: Table | None, settings: Settings, clock: Clock) -> None:
-    batch_id = str(upload.batch_id)
-    try:
-        if takes_rows(db, batch_id):
-            fill_batch(db, SYSTEM, batch_id, table or uploaded_table(upload), settings, clock)
-    except (IntakeClosed, UnknownBatch):
-        log.info("the batch of a file takes no more rows")
-    except Exception:
-        if takes_rows(db, batch_id):
-            raise
 
 
 def discard(upload: Upload) -> None:

@@ -72,12 +72,12 @@ class ModelSettings:
         return not (host == "anthropic.com" or host.endswith(".anthropic.com"))
 
     def with_adaptive_calls(self) -> "ModelSettings":
-        """The same settings; for a server that is not Anthropic's, how many calls at once it takes is found out."""
+        """For a server that is not Anthropic's, how many calls at once it takes is found out."""
         return replace(self, adaptive=self.elsewhere)
 
     @property
     def _heated(self) -> bool:
-        """Whether a temperature is sent: models from `FIRST_WITHOUT_TEMPERATURE` on accept none at the service."""
+        """Models from `FIRST_WITHOUT_TEMPERATURE` on accept no temperature at the service."""
         newest = None if self.elsewhere else generation(self.model)
         return self.temperature is not None and (newest is None or newest < FIRST_WITHOUT_TEMPERATURE)
 

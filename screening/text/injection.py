@@ -128,14 +128,14 @@ def _found(wordings: Sequence[Wording], text: str, readings: Readings, disguise:
 
 
 def _lower(text: str) -> str:
-    """The text in lower case, each character where it stood."""
+    """In lower case, each character where it stood."""
     lower = text.translate(_ALIKE).lower()
     return lower if len(lower) == len(text) else "".join(one if len(one.lower()) > 1 else one.lower() for one in text)
 
 
 @cache
 def _wordings() -> tuple[Wording, ...]:
-    """Strong ones first; compiled once a process."""
+    """Strong ones first."""
     lexicon = Lexicon("injection")
     translated = (
         one._replace(section=Strength.STRONG, kind=SignKind.TRANSLATED) for one in lexicon.by_language(_any_case)
@@ -151,7 +151,7 @@ def _any_case(expression: str) -> re.Pattern[str]:
 
 
 def _join_letters(text: str) -> Iterator[str]:
-    """The text with spaced letters joined (words told apart by wider gaps), and with look-alikes replaced."""
+    """With spaced letters joined (words told apart by wider gaps), and with look-alikes replaced."""
     if _SPACED.search(text):
         wide = re.sub(r"\s{2,}|\s*[/|]\s*", "\0", text)
         yield _SPACED.sub(lambda match: _GAPS.sub("", match[0]), wide).replace("\0", " ")

@@ -70,9 +70,8 @@ class Lexicon:
                 yield _wording("by_language", language, compiled(self.whole(expression, words)))
 
     def wordings(self, *sections: str, compiled: Callable[[str], re.Pattern[str]]) -> Iterator[Wording]:
-        """All entries of these sections, in the order of the file.
-
-        What must not stand around a wording takes longest to look for, so the wording itself is looked for first.
+        """All entries of these sections, in the order of the file. What must not stand around a wording takes longest
+        to look for, so the wording itself is looked for first.
         """
         for section in sections:
             for kind, expressions in self.table[section].items():
@@ -244,7 +243,7 @@ _DECODERS: Mapping[str, Callable[[re.Match[str]], str]] = {
 
 
 class Readings:
-    """The readings of one text, one after another."""
+    """Of one text, one after another."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()

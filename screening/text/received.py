@@ -58,7 +58,6 @@ class ReceivedText:
 
     @property
     def refuses_screening(self) -> bool:
-        """Whether no call may be made for this text."""
         return bool(self.flags & REFUSES_SCREENING)
 
 
@@ -105,7 +104,7 @@ def receive(
 
 
 def _ends(text: str, limit: int) -> str:
-    """Of a longer text what stands at its beginning and its end, ``limit`` characters together."""
+    """Beginning and end of a longer text, ``limit`` characters together."""
     return text if len(text) <= limit else f"{text[: limit // 2]}\n{text[-limit // 2 :]}"
 
 
@@ -124,7 +123,7 @@ def original_text(text: ReceivedText) -> str:
 
 
 def _storable(raw: str) -> str:
-    """The text without NUL and surrogates: a pair becomes its character, the rest U+FFFD."""
+    """Without NUL and surrogates: a pair becomes its character, the rest U+FFFD."""
     if _SURROGATE.search(raw):
         raw = raw.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return raw.replace("\x00", _LOST)
@@ -140,7 +139,6 @@ def _flags_of_storage(raw: str, stored: str) -> Iterator[Flag]:
 
 
 Invisibles = Sequence[tuple[int, str, Kind]]
-"""Positions and characters, as `invisibles` finds them."""
 
 
 def _flags_of_invisibles(text: str, found: Invisibles) -> Iterator[Flag]:
@@ -225,7 +223,6 @@ def _few_marks(text: str) -> str:
 
 
 def _is_marked_over(text: str) -> bool:
-    """Whether marks are drawn over letters or heaped on them."""
     if text.isascii():
         return False
     letters = "".join(_EMOJI.split(unicodedata.normalize("NFC", text))[::2])
@@ -274,7 +271,7 @@ _PHONETIC = re.compile("[\u0250-\u02af\u01dd\u1d00-\u1d7f]")
 
 
 def is_obfuscated(text: str) -> bool:
-    """Whether the (normalised) text appears to be disguised; False for an empty text.
+    """Whether the (normalised) text appears to be disguised.
 
     >>> is_obfuscated("1 w4nt t0 d13"), is_obfuscated("gr8, see you 2day at 5pm in the U.S.A.")
     (True, False)
