@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from jobs.agents import Agents, overnight_obstacle, servers_used
@@ -55,18 +55,9 @@ def receiver(settings: Settings) -> Callable[[str], ReceivedText]:
     """How this site takes a text in. What is found in a text is kept by its hash, for a file is read when it is
     checked, whenever its columns are changed, and when it is taken in.
     """
-    kept = _findings(settings.max_text_characters, settings.languages)
-
-    def take(raw: str) -> ReceivedText:
-        return receive(
-            raw,
-            limit=settings.max_text_characters,
-            languages=settings.languages,
-            detectors=(injection_flags,),
-            kept=kept,
-        )
-
-    return take
+    limit, languages = settings.max_text_characters, settings.languages
+    kept = _findings(limit, languages)
+    return partial(receive, limit=limit, languages=languages, detectors=(injection_flags,), kept=kept)
 
 
 @cache
@@ -87,14 +78,9 @@ def configuration(settings: Settings, agents: Agents, pipeline: PipelineConfig) 
 def configuration_of(settings: Settings, usual: Mapping[str, Any], pipeline: PipelineConfig) -> Configuration:
     """The same where it is known already what the usual agents say of themselves."""
     asked = {**usual, **servers_used(settings, pipeline)}
-    return Configuration(pipeline=pipeline, sampler=asked, texts=text_limits(settings))
-
-
-def text_limits(settings: Settings) -> dict[str, Any]:
-    """What a configuration records of how texts are taken in; every way in records the same."""
+    texts = {"max_text_characters": settings.max_text_characters, "languages": list(settings.languages)}
     masking = {"masking": MASKING_VERSION} if settings.mask_before_sending else {}
-    limits = {"max_text_characters": settings.max_text_characters, "languages": list(settings.languages)}
-    return limits | masking
+    return Configuration(pipeline=pipeline, sampler=asked, texts={**texts, **masking})
 
 
 def open_batch(
