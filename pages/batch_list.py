@@ -161,17 +161,9 @@ def count_worklist(batch_id: str, shown: Sequence[Any]) -> None:
 def sign_off(rows: Sequence[Any]) -> None:
     """The list and its button: a part of the page by itself, so that what is ticked and pressed is what was shown."""
     check_session(active=True)
-    selection = st.dataframe(
-        [{"ID": row.external_id, "Row": row.row, "Agent": row.node, "Labeled": row.completed_at} for row in rows],
-        hide_index=True,
-        on_select="rerun",
-        selection_mode="multi-row",
-        key=widgets.list_key("worklist", [row.case_id for row in rows]),
-        column_config={"Labeled": time_column("Labeled")},
-    )["selection"]
-    picked = [rows[at].case_id for at in selection["rows"]]
-    if len(picked) == 1:
-        widgets.case_link(picked[0])
+    shown = [{"ID": row.external_id, "Row": row.row, "Agent": row.node, "Labeled": row.completed_at} for row in rows]
+    ids, columns = [row.case_id for row in rows], {"Labeled": time_column("Labeled")}
+    picked = widgets.choose_cases(shown, ids, "worklist", "multi-row", column_config=columns)
     if st.button(f"Sign off {len(picked):,}", disabled=not picked, type="primary", key="acknowledge"):
         count = acknowledge(db, context.actor_now(), picked)
         st.session_state["worklist_said"] = f"{count:,} signed off."

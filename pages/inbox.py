@@ -90,9 +90,7 @@ def own_switches() -> None:
 
 
 def follow_up_panel() -> bool:
-    """What reviews asked for and nobody has closed yet; nothing where nothing is open, and unfolded by itself while
-    something is overdue. While it is folded nothing is drawn in it. Returned is whether it holds fields to type in.
-    """
+    """What reviews asked for and nobody has closed; whether it holds fields to type in."""
     if not is_allowed(person, Action.FOLLOW_UP, person.id):
         return False
     if said := st.session_state.pop("follow_up_said", None):

@@ -197,9 +197,7 @@ def take_up(single: SingleText) -> None:
 
 
 def show_text_now() -> None:
-    """The text as it stands, each second while it is screened; once it has ended the page runs, for its buttons. Each
-    part has a place of its own: what has not changed is not drawn again.
-    """
+    """The text as it stands, each second; what has not changed in its parts is not drawn again."""
     now, found = context.now(), find_text()
     if found is not None and running and found.ended:
         st.rerun(scope="app")
@@ -222,9 +220,7 @@ def empty_html(pipeline: PipelineConfig) -> tuple[str, str, str]:
 
 
 def view_html(single: SingleText, now: datetime) -> tuple[str, str, str]:
-    """What is going on or came of it, in the largest words of the page; what is spent, which each second changes; and
-    the agents as they stand, which their answers change. Where to find help is said unless it was labeled safe.
-    """
+    """What is going on or came of it, what is spent, and the agents; where to find help unless it is safe."""
     cards, (title, color, sentences) = html.macros("cards"), status(single, now)
     worried = single.outcome is not None and single.outcome is not Outcome.SAFE
     more = [f"Worried about someone? {context.site().help_text}"] if worried else []

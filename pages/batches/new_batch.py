@@ -313,9 +313,7 @@ def estimated_calls(found: Check, pipeline: PipelineConfig, settings: Settings, 
 
 
 def assumed_calls(pipeline: PipelineConfig) -> float:
-    """Mean calls for a text over the whole pipeline where every agent is fairly sure of one label, averaged over the
-    three labels; every budget spent where that is too much to compute.
-    """
+    """Mean calls of a text where every agent is fairly sure, over the labels; else every budget spent."""
     mixes = [tuple(ASSUMED[0] if other is label else ASSUMED[1] for other in LABELS) for label in LABELS]
     known = [calls for mix in mixes if (calls := mean_calls(pipeline, mix)) is not None]
     return sum(known) / len(known) if known else float(most_calls(pipeline))
@@ -378,9 +376,7 @@ def basis_words(spent: Spent | None) -> str:
 def review_estimate(
     found: Check, audit_rate: float, batches: Sequence[BatchSummary], version: str
 ) -> Mapping[Reach, str]:
-    """What follows from each choice, by the shares escalated and unsafe of texts screened under these settings, else
-    assumed, with as many unsafe as the file's own labels say.
-    """
+    """What follows from each choice, by shares seen under these settings, else assumed."""
     same = [one.progress for one in batches if one.configuration_version == version]
     if decided := sum(one.safe + one.unsafe + one.human_review for one in same):
         escalated, unsafe = sum(one.human_review for one in same) / decided, sum(one.unsafe for one in same) / decided

@@ -225,9 +225,7 @@ def differences(before: PipelineConfig, after: PipelineConfig) -> list[str]:
 
 
 def prompt_facts(before: PipelineConfig, after: PipelineConfig, prompts: PromptSet) -> list[tuple[str, list[str]]]:
-    """The prompt of every agent of the draft in a line, with the start of its SHA-256, and the lines that differ from
-    what is in force. PromptError, which names the agent, where one has no prompt.
-    """
+    """Each agent's prompt in a line, and what differs from the one in force. PromptError without a prompt."""
     known, found = {node.name: node for node in before.nodes}, []
     for node in after.nodes:
         text, was = prompts.system(node.name, agent=node.agent), known.get(node.name)

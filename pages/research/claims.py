@@ -152,9 +152,7 @@ def _checked(reviews: Sequence[Review], floor: float) -> list[audit.AuditCase]:
 
 
 def _left_out_words(reviews: Sequence[Review], plan: audit.AuditPlan, floor: float) -> str:
-    """Unsafe texts settled before the plan was changed; and texts labeled safe whose batch was sampled more than the
-    plan says, so that not every text had their chance to be read. Empty where there are none.
-    """
+    """Unsafe texts settled before the plan, and texts reviewed beyond it; empty without any."""
     early = [each.case for each in reviews if plan.since is not None and each.settled_at <= plan.since]
     unsafe = [case for case in early if case.label == Label.UNSAFE]
     later = [each.case for each in reviews if plan.since is None or each.settled_at > plan.since]
@@ -285,9 +283,7 @@ def one_look_words(found: Verified, at: datetime) -> str:
 
 
 def review_words(found: Verified, more: int) -> str:
-    """By how much about so many further reviews of texts labeled safe would lower the bound. The bound of the
-    single planned analysis is not told here: told every day it would be many analyses.
-    """
+    """By how much further reviews lower the bound; not to what: told every day it would be many analyses."""
     now, then = bound_after(found.strata, 0), bound_after(found.strata, more)
     month = bound_after(found.strata, 30 * more)
     if now is None or then is None or month is None:

@@ -10,7 +10,7 @@ import streamlit as st
 from jobs.agents import reads_off
 from pages.research.case_list import hide_switch
 from pages.ui import context
-from pages.ui.widgets import case_link, choose_batch, choose_caps, known_models_or_refuse, list_key
+from pages.ui.widgets import choose_batch, choose_caps, choose_cases, known_models_or_refuse
 from pages.ui.words import OUTCOME_WORDS, difference, error_words, money
 from screening.evaluation.metrics import Difference, exact_mcnemar, paired_amounts, paired_rates
 from screening.labels import Outcome
@@ -158,18 +158,9 @@ def _cases(db: Database, person: Actor, found: Sequence[Pair]) -> None:
         }
         for one in shown
     ]
-    chosen = st.dataframe(
-        rows,
-        hide_index=True,
-        on_select="rerun",
-        selection_mode="single-row",
-        key=list_key("compare_cases", ids),
-        alt="Texts with another outcome",
-    )
+    choose_cases(rows, ids, "compare_cases", "single-row", alt="Texts with another outcome")
     if len(cases) > MOST_SHOWN:
         st.caption(f"The first {MOST_SHOWN} of {len(cases):,}.")
-    if selected := chosen["selection"]["rows"]:
-        case_link(ids[selected[0]])
 
 
 _SAFE, _UNSAFE, _HUMAN = (outcome.value for outcome in (Outcome.SAFE, Outcome.UNSAFE, Outcome.HUMAN_REVIEW))

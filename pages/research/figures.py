@@ -82,9 +82,7 @@ def forest(
     percent: bool = True,
     reference: float | None = None,
 ) -> go.Figure:
-    """Values with their intervals and what the pointer is told of each, the first on top; a dotted line marks the
-    ``reference``. A range without a value is a bar without a square, and what has no interval is left out.
-    """
+    """Values with their intervals, the first on top; a range without a value is a bar without a square."""
     shown = []
     for name, (found, words) in lines.items():
         if found.low is not None and found.high is not None:

@@ -219,9 +219,7 @@ def my_review(here: Here, case_id: str) -> Review | None:
 
 
 def place(here: Here, desk: Desk) -> Standing:
-    """Where the case of an unread desk is now; the desk takes up a lease that another page of theirs renewed, and that
-    the case has become more urgent: it may be screened while somebody reads it.
-    """
+    """Where the case of an unread desk is now; the desk takes up a renewed lease, and a rise in urgency."""
     if (held := _held(here.db, here.by, desk.case_id)) is None:
         return standing(here.db, here.by, desk.case_id, None)
     known = desk.claim

@@ -40,9 +40,7 @@ _TAKEABLE = (State.FREE, State.MINE, State.SKIPPED, State.RESERVED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What of the queue is looked at: ``priorities`` None is all, ``rows`` how many lines, ``find`` what names a case
-    or, with ``texts``, stands in its text.
-    """
+    """What of the queue is looked at; ``priorities`` None is all, ``find`` names a case or stands in its text."""
 
     priorities: Collection[Priority] | None = None
     rows: int = FEW_ROWS

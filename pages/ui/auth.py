@@ -102,10 +102,7 @@ def browser_of(cookies: Mapping[str, str]) -> str:
 
 
 def check_session(*, active: bool) -> None:
-    """In a fragment: ask again who is here, and run the whole page where session or roles are not what they were.
-
-    ``active`` says that the person did something, which keeps the session from ending for idleness.
-    """
+    """In a fragment: run the whole page where session or roles are not what they were."""
     if context.sign_in_configured():
         try:
             person = _enter(active=active)

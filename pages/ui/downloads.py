@@ -324,9 +324,7 @@ REVIEWS = _columns(
 
 
 def export_reviews(table: ReviewTable, form: str) -> Parts:
-    """The blinded first reviews: in CSV a line a case and a column a reviewer, empty where one gave none; in Parquet a
-    row a case and reviewer; else an entry a case with all its reviews. Never a text.
-    """
+    """The blinded first reviews, never a text; in CSV a line a case and a column a reviewer."""
     if form == "csv":
         head = ["case_id", "id", *table.reviewers, "at_random"]
         lines = zip(table.case_ids, table.external_ids, table.labels, table.at_random, strict=True)

@@ -225,9 +225,7 @@ def has_session_cookie(scope: Scope) -> bool:
 
 
 def signed_in_claims(scope: Scope) -> bytes | None:
-    """What the institution said at the sign-in, as JSON, when the cookie's signature is good. A large one comes in
-    several cookies, each signed. It does not say whether the session is still valid.
-    """
+    """What the institution said at the sign-in, as JSON, when the signature of each cookie is good."""
     cookies, secret = HTTPConnection(scope).cookies, get_cookie_secret()
 
     def part(name: str) -> bytes | None:

@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from unicodedata import normalize
 from urllib.parse import urlencode
 
@@ -119,9 +119,16 @@ def case_link(case_id: str) -> None:
     st.page_link(FOLDER / "case.py", label="Open this case", icon=":material/article:", query_params={"case": case_id})
 
 
-def list_key(name: str, case_ids: Iterable[str]) -> str:
-    """The key of a table of these cases. A tick is of a place: it is not taken over into another list."""
-    return f"{name}_{sha256(' '.join(case_ids).encode()).hexdigest()[:16]}"
+def choose_cases(
+    rows: Sequence[Any], ids: Sequence[str], name: str, mode: Literal["multi-row", "single-row"], **of: Any
+) -> list[str]:
+    """A table of these cases, and those ticked; with a link to one alone. No tick is taken over into another list."""
+    key = f"{name}_{sha256(' '.join(ids).encode()).hexdigest()[:16]}"
+    chosen = st.dataframe(rows, hide_index=True, on_select="rerun", selection_mode=mode, key=key, **of)
+    picked = [ids[at] for at in chosen["selection"]["rows"]]
+    if len(picked) == 1:
+        case_link(picked[0])
+    return picked
 
 
 def results_address(batch_id: str, **filters: str) -> str:
