@@ -123,7 +123,7 @@ def review_card(one: BatchSummary) -> None:
     st.markdown(" ".join(badges))
     kept = number - found.free
     words = f"{found.free:,} unassigned" + (f", {kept:,} assigned to somebody or reviewed by you" if kept else "")
-    st.caption(f"{words}. Quality checks are among them; which ones is not shown.")
+    st.caption(f"{words}. Quality checks may be among them; which ones is not shown.")
     with st.container(key="main_door"):
         st.page_link(
             shell.FOLDER / "inbox.py", label="Start reviewing", icon=":material/inbox:", query_params={"batch": one.id}

@@ -13,8 +13,9 @@ from pages.ui.shell import FOLDER
 from pages.ui.words import duration, last_midnight, literal
 from screening.review.policy import Action, is_allowed
 from screening.review.triage import Priority
+from screening.words import count_of
 from storage.batches.batches import list_batches
-from storage.review import queue, reports
+from storage.review import follow_ups, queue, reports
 from storage.site.outbox import told_of_urgent
 
 POLL_S, CLAIMS_S = 5.0, 30.0
@@ -48,6 +49,9 @@ def urgent() -> None:
                 place.markdown(f":red[**{late_words(max(late, 1))}, oldest by {duration(now - first, least=60)}**]")
             elif first is not None:
                 place.caption(f"first due in {duration(first - now, least=60)}")
+    if is_allowed(person, Action.FOLLOW_UP, person.id) and (to_do := follow_ups.open_ones(db, person.at(now))).count:
+        overdue = f", {late_words(to_do.overdue)}" if to_do.overdue else ""
+        st.markdown(f":{'red' if overdue else 'orange'}[**{count_of(to_do.count, 'follow-up')} open{overdue}**]")
     if is_allowed(person, Action.CLAIM_NEXT):
         st.caption(f"{read_words(reports.count_cases_read(db, person, last_midnight(now)))}.")
 

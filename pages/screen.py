@@ -317,6 +317,10 @@ with left:
     if single is not None and (single.thread is not None or not st.session_state.get("raw")):
         words = "conversation" if single.thread else "text"
         st.html(html.texts_html(single.text, single.thread, single.reply, label=f"The {words} that was screened"))
-    st.caption("Your text is sent to the AI and stored in the database. Do not paste PHI unless your site allows it.")
+    where = "" if context.settings().simulated else "sent to the AI and "
+    st.caption(
+        f"Your text is {where}stored in the database. Do not paste protected health information (PHI) unless your site "
+        "allows it."
+    )
 with right, st.container(key="live_text"):
     st.fragment(auth.poll_session(show_text_now), run_every=1.0 if running else None)()

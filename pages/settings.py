@@ -110,7 +110,10 @@ def card_panel() -> None:
 def accounts_panel() -> None:
     found = {account.id: account for account in list_accounts(db, person)}
     if not found:
-        st.info("Single-user mode: no sign-in configured. The local user has full access.")
+        st.info(
+            "Single-user mode: no sign-in is configured, so nobody else can review. docs/operations.md says how to set "
+            "it up. The local user has full access."
+        )
         return
     if words := no_senior_words(found):
         st.warning(words, icon=":material/gavel:")

@@ -416,7 +416,8 @@ def send_panel(db: Database, person: Actor, cell: Cell, listed: Sequence[str], c
         picked = list(chosen or listed)[: MOST // 2 if mixed else MOST]
         kind: Literal["primary", "secondary"] = "primary" if chosen else "secondary"
         which = "" if chosen else "all " if len(picked) == len(listed) else "the first "
-        if st.button(f"Send {which}{len(picked):,} to review", type=kind, icon=":material/inbox:", key="send_cases"):
+        words = f"Send {which}{len(picked):,} to review{' with controls' if mixed else ''}"
+        if st.button(words, type=kind, icon=":material/inbox:", key="send_cases"):
             st.session_state[SAID] = sent_words(_send(db, person, cell, picked, mixed=mixed))
             st.rerun()
         if len(picked) == 1:

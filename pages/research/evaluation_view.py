@@ -115,9 +115,10 @@ def show_comparison(ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> Non
     found, others = compute(evaluating.compare_conditions, ask, names, first, second, cases=ask.standing.accepted)
     rows = [{"": name, f"{second} less {first}": _difference(name, each)} for name, each in found.differences]
     st.dataframe(pd.DataFrame(rows), hide_index=True)
+    tested = f"McNemar p {'< .001' if found.p_value < 0.001 else f'= {found.p_value:.3f}'}"
     how_to_read(
         f'Only "{second}" correct: {found.only_second:,}; only "{first}" correct: {found.only_first:,} '
-        f"(McNemar p {'< .001' if found.p_value < 0.001 else f'= {found.p_value:.3f}'}).",
+        f"({tested if found.only_first + found.only_second else 'no differing text to test'}).",
         "comparison",
     )
     st.header(f"All conditions against {first}")

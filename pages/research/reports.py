@@ -242,7 +242,11 @@ def missed_figure_words(found: Verified | None) -> Figure:
     if found is None:
         return MISSED, NOT_YET, "nothing has been screened with the current settings"
     if not found.at_most:
-        return MISSED, NOT_YET, f"0 of {found.called_safe:,} texts labeled safe have been checked by a clinician"
+        return (
+            MISSED,
+            NOT_YET,
+            f"0 of {found.called_safe:,} texts labeled safe reviewed blinded and at random",
+        )
     why = MOVED if has_moved(found) else "valid at any time"
     lost = " or lost" if found.estimates.missed.lost else ""
     return MISSED, at_most_words(found), f"{why} · {found.at_most[-1].observations:,} reviewed{lost}"

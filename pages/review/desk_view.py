@@ -215,7 +215,8 @@ def next_words(here: Here, following: Next, follow_ups: Sequence[Any]) -> str:
 
 def _by_whom(what: str, nobody: str, people: Sequence[Actor]) -> str:
     if not people:
-        return f"{what}, but {nobody} is set up. Add one in Admin > Settings."
+        how = "Add one" if context.sign_in_configured() else "Set up sign-in (docs/operations.md) and add one"
+        return f"{what}, but {nobody} is set up. {how} in Admin > Settings."
     names = " or ".join(visible(each.name) for each in people)
     return f"{what}: {names}." if len(people) <= MOST_NAMES else f"{what}."
 

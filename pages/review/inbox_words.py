@@ -41,7 +41,7 @@ FOR_WORDS: Mapping[For, str] = {
     For.PROTECTIVE_SERVICES: DISPOSITION_WORDS[review_form.Disposition.PROTECTIVE_SERVICES],
     For.SECOND_REVIEW: "Second review needed: reviewed by one person so far",
 }
-HOW_WORDS = {How.DONE: "Completed", How.HANDED_ON: "Referred externally"}
+HOW_WORDS = {How.DONE: "Completed", How.HANDED_ON: "Referred externally", How.NOT_NEEDED: "No longer needed"}
 
 LONGEST_NAME = 40
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.#/-]{0,23}")

@@ -89,10 +89,11 @@ def flagged_phrases(text: str, thread: Thread | None = None) -> tuple[FlaggedPhr
     ['Flagged phrase: “I want to die” (quoted or reported statement of a wish to be dead)']
     """
     parts = [(0, len(text))] if thread is None else [(turn.start, turn.end) for turn in thread.turns if turn.judged]
-    found = ((at, end, one) for at, end in parts for one in risk_statements(text[at:end]))
-    return tuple(
-        FlaggedPhrase(start=at + one.start, end=at + one.end, words=_words(text[at:end], one)) for at, end, one in found
-    )
+    told = dict[tuple[int, int], str]()
+    for at, end in parts:
+        for one in risk_statements(text[at:end]):  # of the same words what is found first: an intent is no attempt yet
+            told.setdefault((at + one.start, at + one.end), _words(text[at:end], one))
+    return tuple(FlaggedPhrase(start=start, end=end, words=words) for (start, end), words in told.items())
 
 
 def _words(text: str, stated: RiskStatement) -> str:

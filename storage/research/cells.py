@@ -411,8 +411,8 @@ def control_cases(
 ) -> Mapping[str, float]:
     """So many decided cases at random from the cells beside this one, of its original label or its outcome, that were
     not picked and never in the queue, each with its probability: beside them neither label nor outcome of a case tells
-    why it was sent. Without an original label they are of the same outcome; fewer where there are no more. Raises
-    Forbidden.
+    why it was sent. None for those picked that are there already. Without an original label they are of the same
+    outcome; fewer where there are no more. Raises Forbidden.
     """
     require(actor, Action.REQUEST_REVIEW)
     beside = [replace(cell, outcome=other.value) for other in Label if other.value in _DECIDED - {cell.outcome}]
@@ -425,9 +425,10 @@ def control_cases(
             of = conn.execute(select(cases.c.batch_id).distinct().where(cases.c.id.in_(picked))).scalars().all()
             beside = [Cell(batch_id=batch_id, outcome=outcome) for batch_id in of for outcome in _DECIDED]
         found = {case_id for each in beside for case_id in listed_ids(conn, each)}
-        entered = select(inbox_entries.c.case_id).where(inbox_entries.c.case_id.in_(found))
-        pool = found.difference(picked, conn.execute(entered).scalars())
-    drawn = sorted(pool, key=lambda case_id: sha256(f"{seed} {case_id}".encode()).digest())[:number]
+        entered = select(inbox_entries.c.case_id).where(inbox_entries.c.case_id.in_(found.union(picked)))
+        there = set(conn.execute(entered).scalars())
+    pool, most = found.difference(picked, there), max(0, number - len(there.intersection(picked)))
+    drawn = sorted(pool, key=lambda case_id: sha256(f"{seed} {case_id}".encode()).digest())[:most]
     return dict.fromkeys(drawn, len(drawn) / max(1, len(pool)))
 
 

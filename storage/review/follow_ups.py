@@ -49,6 +49,7 @@ class How(StrEnum):
 
     DONE = "done"
     HANDED_ON = "handed_on"  # to somebody outside this program, named in the note
+    NOT_NEEDED = "not_needed"  # a review was corrected, say
 
 
 class NotOpen(Exception):
@@ -81,7 +82,7 @@ def open_follow_up(conn: Connection, by: Acting, case_id: str, what: Disposition
     nobody else could give, which so stays in sight.
 
     Whoever read the case sees to it until they hand it on. Taking the disposition back closes nothing: somebody may
-    have begun to act.
+    have begun to act, and says so or closes it as not needed.
     """
     minutes = follow_up_minutes(what, current(conn).settings.follow_up_minutes)
     same = _one.case_id == case_id, _one.disposition == what.value, _one.closed_at.is_(None)
@@ -187,7 +188,7 @@ def hand_to(db: Database, by: Acting, follow_up_id: int, to: str, note: str) -> 
 
 
 def close(db: Database, by: Acting, follow_up_id: int, how: How, note: str) -> None:
-    """It was seen to, or somebody outside took it on. Raises Forbidden, NotOpen, NoteMissing."""
+    """It was seen to, or need not be any more. Raises Forbidden, NotOpen, NoteMissing."""
     with db.write() as conn:
         case_id, said = _require_open(conn, by.actor, follow_up_id, note)
         values: Mapping[str, Any] = {"closed_at": by.now, "closed_by": by.id, "how": how.value, "note": said}

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from statistics import median
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Integer, Select, String, Table, bindparam, func, or_, select
@@ -120,7 +121,7 @@ def _priority(priority: Priority, rows: Sequence[Any], read: int, handed_over: i
         overdue=late + never,
         read=read,
         handed_over=handed_over,
-        median=quantile(waited, 0.5),
+        median=median(waited) if waited else None,
         p90=quantile(waited, 0.9),
         within_target=Proportion(len(looked) - late, len(looked) + never),
     )
@@ -129,8 +130,6 @@ def _priority(priority: Priority, rows: Sequence[Any], read: int, handed_over: i
 def quantile(ordered: Sequence[timedelta], share: float) -> timedelta | None:
     """The smallest value that at least this share of the values does not exceed; None of none.
 
-    >>> quantile([timedelta(minutes=one) for one in (1, 2, 3, 10)], 0.5)
-    datetime.timedelta(seconds=120)
     >>> quantile([timedelta(minutes=one) for one in (1, 2, 3, 10)], 0.9)
     datetime.timedelta(seconds=600)
     """

@@ -167,7 +167,7 @@ follow_ups = table(
     Column("due_at", Moment, nullable=False),
     Column("closed_at", Moment),
     Column("closed_by", String(64)),
-    Column("how", String(16)),  # done | handed_on, to somebody outside this program
+    Column("how", String(16)),  # done | handed_on, to somebody outside this program | not_needed
     Column("note", StorableText, info=erased_as("")),
 )
 _UNDONE = follow_ups.c.closed_at.is_(None)

@@ -540,6 +540,7 @@ def test_controls_are_from_the_cells_beside_unpicked_and_in_no_queue(db: Databas
     assert set(control_cases(db, RESEARCHER, unlabeled, missed[:1], 9, "")) == set(ids[1:4])
     request_second_looks(db, RESEARCHER.at(NOW), ids[:2], controls={ids[1]: 0.25})
     request_second_looks(db, RESEARCHER.at(NOW), ids[2:3], chances={ids[2]: 0.5})
+    assert len(control_cases(db, RESEARCHER, cell, ids[:2], 2, "2")) == 0, "sent already, with their controls"
     kept = [(row.sent_as, row.chance) for row in (entry(db, case_id) for case_id in ids[:3])]
     assert kept == [("picked", None), ("control", 0.25), ("drawn", 0.5)]
     request_second_looks(db, RESEARCHER.at(NOW), ids[2:3])

@@ -524,7 +524,7 @@ def test_seniors_see_the_earliest_due_first_with_where_to_act_and_what_is_late(d
             told = follow_ups.open_ones(db, who.at(later(minutes)), limit=1)
             assert [one.case_id for one in told.shown] == ([ids[1]] if who is SENIOR else [])
             assert (told.count, told.overdue) == (3, late) and (told.others, told.others_overdue) == others
-    follow_ups.close(db, SENIOR.at(NOW), found.shown[0].id, How.DONE, "a senior may")
+    follow_ups.close(db, SENIOR.at(NOW), found.shown[0].id, How.NOT_NEEDED, "a senior may")
     assert follow_ups.open_ones(db, BO.at(later(60))).others_overdue == 1
     with db.write() as conn:
         follow_ups.open_follow_up(conn, BO.at(NOW), ids[1], Disposition.CARE_TEAM)

@@ -40,7 +40,7 @@ class Desk {
     this.asked = this.heardOf = this.ahead = this.runs = 0;
     this.form = new Form(page.offer, () => this.changed());
     this.reason = make("input", { type: "text", maxlength: 2000, class: "sld-input", oninput: () => this.changed() });
-    const reason = make("label", { class: "sld-block sld-reason" }, "Reason for change", this.reason);
+    const reason = make("label", { class: "sld-block sld-reason" }, "Reason for change (required)", this.reason);
     this.form.root.lastChild.before(reason); // not below, where the buttons may lie over it
     const heard = { changed: () => this.changed(), ended: (part) => this.ended.add(part), fits: () => this.fits(1) };
     this.text = new TextPane("text", "Text of this case", heard);

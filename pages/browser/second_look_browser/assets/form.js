@@ -82,7 +82,9 @@ export class Form {
   }
 
   missing() {
-    const optional = this.needing.includes(this.choices.label) ? "" : "disposition";
+    const { label } = this.choices; // before one is chosen: where every label needs one
+    const needs = label ? this.needing.includes(label) : this.needing.length === this.offer.labels.length;
+    const optional = needs ? "" : "disposition";
     return this.asked.filter(({ name }) => name !== optional && !this.chosen(name).length);
   }
 
