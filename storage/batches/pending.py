@@ -9,21 +9,7 @@ from datetime import datetime, timedelta
 from math import floor
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Float,
-    Integer,
-    Row,
-    Select,
-    bindparam,
-    delete,
-    func,
-    insert,
-    or_,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Float, Integer, Row, Select, bindparam, func, or_, select, update
 
 from screening.review.actors import SYSTEM
 from storage.batches import counts
@@ -147,7 +133,7 @@ def keep_error(
     if (place := conn.execute(query.where(cases.c.id == case_id)).first()) is None:
         raise UnknownCase(case_id)
     error = {"kind": kind[:LONGEST_KIND], "message": message[:LONGEST_MESSAGE], "calls": calls, "at": now}
-    conn.execute(insert(case_errors), {"case_id": case_id, **error})
+    conn.execute(case_errors.insert(), {"case_id": case_id, **error})
     waiting = Kind(outcome=PENDING, reference=place.reference)
     counts.add(conn, place.batch_id, place.row, {waiting: 0}, Totals(lost_calls=calls))
     return place
@@ -168,7 +154,7 @@ def end_starts(conn: Connection, case_id: str, **more: datetime | None) -> None:
 PARKED: dict[str, None] = {"ready_at": None}
 """Set aside until somebody asks for a retry."""
 # Written once: every case begins and ends with them.
-_TAKE_OUT = delete(waiting_cases).where(waiting_cases.c.case_id == bindparam("one"))
+_TAKE_OUT = waiting_cases.delete().where(waiting_cases.c.case_id == bindparam("one"))
 _END_STARTS = update(waiting_cases).where(waiting_cases.c.case_id == bindparam("one"))
 _BEGIN_START = _END_STARTS.values(starts=waiting_cases.c.starts + 1, worker=bindparam("by")).returning(
     waiting_cases.c.starts
