@@ -105,6 +105,13 @@ def request(conn: Connection, by: str, case_id: str, why: Why, now: datetime) ->
     conn.execute(insert(second_review_requests).values(case_id=case_id, why=why.value, asked_by=by, at=now))
 
 
+def take_request_back(conn: Connection, case_id: str, at: datetime) -> None:
+    """Forget what the program asked for by a rule at this moment, with the review that brought it about."""
+    asked = second_review_requests.c
+    by_rule = asked.case_id == case_id, asked.asked_by == SYSTEM.id, asked.at == at
+    conn.execute(second_review_requests.delete().where(*by_rule))
+
+
 _entry = inbox_entries.c
 
 

@@ -12,26 +12,17 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, case, delete, exists, insert, select, update
 
-from screening.review.actors import SYSTEM, Acting, Actor
+from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, Forbidden, require
 from screening.review.review_form import FORM_VERSION, Disposition, ReviewForm, ReviewLabel, needs_disposition
 from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.database import Database, record, upsert
-from storage.review.adjudication import Method, Next, ReasonNeeded, resettle, settle, versions_in
+from storage.review.adjudication import Method, Next, ReasonNeeded, resettle, settle, take_request_back, versions_in
 from storage.review.claims import LEASE, UNASSIGNED, Claim, LeaseLost, NotAvailable, claim, has_lease, holds, lock_entry
 from storage.review.follow_ups import For, open_follow_up
 from storage.schema.intake import cases
-from storage.schema.review import (
-    adjudications,
-    drafts,
-    follow_ups,
-    inbox_entries,
-    reviews,
-    second_review_requests,
-    unblindings,
-    undone_reviews,
-)
+from storage.schema.review import adjudications, drafts, follow_ups, inbox_entries, reviews, unblindings, undone_reviews
 from storage.settings_store import SiteSettings, current
 from storage.visibility import is_blind, is_erased, see_reviews
 
@@ -295,9 +286,7 @@ def _move(conn: Connection, row: Any, now: datetime) -> None:
         if row.id in made.review_ids:
             which = adjudications.c.case_id == row.case_id, adjudications.c.version == made.version
             conn.execute(delete(adjudications).where(*which))
-    asked = second_review_requests.c
-    by_rule = asked.case_id == row.case_id, asked.asked_by == SYSTEM.id, asked.at == row.at
-    conn.execute(delete(second_review_requests).where(*by_rule))
+    take_request_back(conn, row.case_id, row.at)
     one = follow_ups.c  # what asks for a person to act stays: somebody may have begun
     instead = one.disposition == For.SECOND_REVIEW, one.closed_at.is_(None), one.note.is_(None)
     theirs = one.case_id == row.case_id, one.opened_at == row.at, one.opened_by == row.reviewer
