@@ -221,10 +221,8 @@ class SiteSettings(BaseModel):
     @property
     def targets(self) -> Mapping[Priority, timedelta]:
         """Time to the first human look, by priority, as `triage.due_at` takes it."""
-        return {
-            priority: timedelta(minutes=minutes)
-            for priority, minutes in zip(Priority, self.target_minutes, strict=True)
-        }
+        minutes = zip(Priority, self.target_minutes, strict=True)
+        return {priority: timedelta(minutes=target) for priority, target in minutes}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

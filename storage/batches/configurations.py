@@ -36,11 +36,8 @@ class Configuration:
 
     @property
     def body(self) -> dict[str, Any]:
-        return {
-            "pipeline": self.pipeline.model_dump(mode="json"),
-            "sampler": dict(self.sampler),
-            "texts": dict(self.texts),
-        }
+        sampler, texts = dict(self.sampler), dict(self.texts)
+        return {"pipeline": self.pipeline.model_dump(mode="json"), "sampler": sampler, "texts": texts}
 
     @cached_property
     def version(self) -> str:

@@ -29,8 +29,6 @@ from storage.schema import batches as batches_table
 from storage.schema import case_errors, cases, live_runs, pending_cases, screenings
 from storage.visibility import is_in_review
 
-PARTS = ("text", "reply")
-
 
 class UnknownText(LookupError):
     """There is no single text of this id."""
@@ -113,7 +111,7 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
         row,
         case_id=case_id,
         thread=thread_of(row.turns),
-        flags={part: frozenset(row.flags[part]) for part in PARTS},
+        flags={part: frozenset(row.flags[part]) for part in ("text", "reply")},
         configuration=_KNOWN.get(db, row.configuration),
         state=state,
         draws=dict(row.draws or {}) | {f"{run.node}/{run.variant}": run.codes for run in runs},

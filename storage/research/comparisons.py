@@ -208,11 +208,8 @@ def _require_figures(actor: Actor) -> None:
 
 def _pairs(comparison_id: str, hidden: ColumnElement[bool]) -> Select[Any]:
     first, second, run = screenings.c, comparison_outcomes.c, node_runs.c
-    took = (
-        select(func.sum(_seconds(run.ended_at) - _seconds(run.started_at)))
-        .where(run.case_id == cases.c.id)
-        .scalar_subquery()
-    )
+    lasted = func.sum(_micros(run.ended_at) - _micros(run.started_at))
+    took = select(lasted).where(run.case_id == cases.c.id).scalar_subquery()
     return (
         select(
             cases.c.id, cases.c.external_id, hidden.label("hidden"), took.label("seconds"),
@@ -229,7 +226,7 @@ def _pairs(comparison_id: str, hidden: ColumnElement[bool]) -> Select[Any]:
     )  # fmt: skip
 
 
-def _seconds(moment: ColumnElement[Any]) -> ColumnElement[int]:
+def _micros(moment: ColumnElement[Any]) -> ColumnElement[int]:
     """A stored moment is whole microseconds."""
     return type_coerce(moment, BigInteger)
 

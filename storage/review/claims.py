@@ -78,7 +78,7 @@ def is_kept_in(entry: Any, now: datetime) -> bool:
     return entry.assigned_until is not None and entry.assigned_until > now and entry.lease_token is None
 
 
-def in_priorities(priorities: Collection[Priority] | None) -> ColumnElement[bool]:
+def of_priority(priorities: Collection[Priority] | None) -> ColumnElement[bool]:
     """The condition that the case is in one of these priorities; None is no filter."""
     if priorities is None:
         return true()
@@ -106,7 +106,7 @@ def _skips(actor: Actor, now: At) -> Any:
     return select(skips.c.case_id).where(skips.c.reviewer == actor.id, recent)
 
 
-def are_in_hands(actor: Actor, now: At) -> ColumnElement[bool]:
+def in_hand(actor: Actor, now: At) -> ColumnElement[bool]:
     """The condition that an open case may not be free for this actor: few, and each kind has an index."""
     ids = select(_entry.case_id).where(is_open())
     later = ids.where(LATER_REVIEW, _entry.review_round.in_(("second", "third")))
@@ -143,7 +143,7 @@ def free_for(
     """Whether the actor may be given this case by "the next one"."""
     return and_(
         is_open(),
-        in_priorities(priorities),
+        of_priority(priorities),
         of_batch(batch),
         or_(_entry.assigned_until.is_(None), _entry.assigned_until <= now, is_given_to(actor)),
         ~is_read_by(actor),

@@ -19,18 +19,7 @@ from screening.review.actors import Acting, Actor
 from screening.review.policy import Action, require
 from screening.review.triage import Priority
 from storage.database import Database, begins, record
-from storage.review.claims import (
-    NOW,
-    are_in_hands,
-    in_order,
-    in_priorities,
-    is_kept,
-    is_open,
-    moment,
-    of_batch,
-    state,
-    why_of,
-)
+from storage.review.claims import NOW, in_hand, in_order, is_kept, is_open, moment, of_batch, of_priority, state, why_of
 from storage.schema import LATER_REVIEW, Moment, batches, cases, inbox_entries
 
 _entry = inbox_entries.c
@@ -270,7 +259,7 @@ def first_due_by_priority(db: Database, actor: Actor) -> Mapping[Priority, datet
 @lru_cache
 def _by_state(actor: Actor, batch: str | None) -> Select[Any]:
     """The statement that counts open cases by their state: all of one batch, else those that may not be free."""
-    which = are_in_hands(actor, NOW) if batch is None else of_batch(batch)
+    which = in_hand(actor, NOW) if batch is None else of_batch(batch)
     columns = state(actor, NOW).label("state"), _entry.priority, _entry.assigned_until
     standing = select(*columns).where(which, is_open()).subquery().c
     first = func.min(standing.assigned_until, type_=Moment).label("until")  # of those that are held or kept
@@ -318,7 +307,7 @@ def find(
         query = (
             select(inbox_entries, cases.c.external_id, state(by.actor, by.now).label("state"))
             .join(cases, cases.c.id == _entry.case_id)
-            .where(_entry.case_id.in_(sorted(found)), is_open(), in_priorities(priorities))
+            .where(_entry.case_id.in_(sorted(found)), is_open(), of_priority(priorities))
         )
         rows = conn.execute(query.order_by(*_sort_columns(_entry, sort)).limit(limit)).all()
     return tuple(_waiting_case(row, by.now) for row in rows), texts_read
@@ -336,7 +325,7 @@ def _cases_by_name(conn: Connection, words: str) -> set[str]:
 def _with_words(conn: Connection, words: str, priorities: Collection[Priority] | None) -> tuple[set[str], int | None]:
     """Open cases with all the words in text or reply, and how many were looked through where there are more."""
     joined = select(cases.c.id, cases.c.text, cases.c.model_text, cases.c.reply)
-    joined = joined.join(inbox_entries, _entry.case_id == cases.c.id).where(is_open(), in_priorities(priorities))
+    joined = joined.join(inbox_entries, _entry.case_id == cases.c.id).where(is_open(), of_priority(priorities))
     wanted = _fold_case(words).split()
     read, found = 0, set[str]()
     query = joined.order_by(*in_order(priorities)).limit(FIRST_READ + 1).execution_options(yield_per=ENOUGH)

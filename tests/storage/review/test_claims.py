@@ -58,7 +58,7 @@ def test_p0_comes_first_then_the_earliest_deadline_in_a_filter_too(db: Database)
     entered = [NOW - timedelta(days=2), NOW, NOW + MINUTE, NOW, NOW]  # the P3 case is overdue since yesterday
     ids = fill(db, [P3, P1, P0, P2, P0], entered_at=entered)
     for chosen, places in (([], []), ([P1], [1]), ([P0, P3], [0, 2, 4]), (None, range(5))):
-        found = db.values(select(schema.inbox_entries.c.case_id).where(claims.in_priorities(chosen)))
+        found = db.values(select(schema.inbox_entries.c.case_id).where(claims.of_priority(chosen)))
         assert set(found) == {ids[place] for place in places}  # type: ignore[attr-defined]
     assert claims.claim_next(db, ANN.at(NOW), priorities=[]) is None
     given = [take(db, BO, priorities=chosen).case_id for chosen in ([P1, P2, P1], [P2, P3], [P2, P0])]
