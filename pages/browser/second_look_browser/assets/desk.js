@@ -199,12 +199,11 @@ class Desk {
     if (!this.behind) return;
     clearTimeout(this.restTimer);
     document.dispatchEvent(new CustomEvent("second-look-done")); // the list asks by itself, at once
-    const rest = () => {
-      if (this.outbox.waiting.length) return (this.restTimer = setTimeout(rest, REST_MS));
+    this.restTimer = setTimeout(() => {
+      if (this.outbox.waiting.length) return; // with its answer the rest is asked for again
       this.behind = false;
       this.run?.("run", Date.now());
-    };
-    this.restTimer = setTimeout(rest, REST_MS);
+    }, REST_MS);
   }
 
   answered(request, { ok, words }) {
