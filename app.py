@@ -25,7 +25,6 @@ from pages.site import health
 from pages.ui import auth, context, downloads, http, shell
 
 PAGES = Path(__file__).parent / "pages"
-INDEX = Path(st.__file__).parent / "static" / "index.html"
 http.take_options(os.environ)
 SIGN_IN = http.sign_in_configured()
 STOPS_WITHIN_S = 5
@@ -69,7 +68,7 @@ app = st.App(
     middleware=[
         Middleware(
             http.SecurityHeaders,
-            policy=http.content_policy(INDEX.read_text(encoding="utf-8")),
+            policy=http.content_policy(),
             tls=http.is_served_over_tls(),
             hsts_days=context.settings().hsts_days,
         ),

@@ -6,11 +6,9 @@ import logging
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 
 from jobs.process import begin
@@ -74,13 +72,14 @@ def _end_with_parent() -> None:
 
 
 def serve(settings: Settings, port: int) -> int:
-    """Run until a signal comes; 1 where the app cannot even start (its options are refused, its port is taken)."""
+    """Run until a signal comes; 1 where the app cannot even start (its options are refused, its port is taken, its
+    database cannot be used): it says why.
+    """
     until = time.monotonic() + GIVEN_UP_WITHIN_S
     while (taken := _answers(port)) and time.monotonic() < until:
         time.sleep(0.5)
-    on_port = f"port {port} is taken by another program: end that, or choose another port (PORT=...)"
-    if obstacle := on_port if taken else obstacle_of(settings.database_url):
-        log.error("%s", obstacle)
+    if taken:
+        log.error("port %d is taken by another program: end that, or choose another port (PORT=...)", port)
         return 1
     app, *beside = [RestartedProcess(*command) for command in commands(settings, port).items()]
     answered = False
@@ -95,27 +94,6 @@ def serve(settings: Settings, port: int) -> int:
     finally:
         for kept in (*beside, app):
             kept.stop()
-
-
-def obstacle_of(database: str) -> str | None:
-    """Why an embedded database cannot be used, in one sentence, before app and worker each say so again and again."""
-    if not database.startswith("sqlite:///"):
-        return None
-    path = HERE / database.removeprefix("sqlite:///").partition("?")[0]
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with closing(sqlite3.connect(path, timeout=1, isolation_level=None)) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("PRAGMA user_version = 0")
-            connection.execute("COMMIT")
-    except (OSError, sqlite3.Error) as error:
-        code = getattr(error, "sqlite_errorcode", None)
-        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            return None
-        if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
-            return f"{path} is damaged, or no database: keep the file, and restore the last backup into a new one"
-        return f"the database {path} cannot be written ({error}): make its folder writable, or free its disk"
-    return None
 
 
 def _answers(port: int) -> bool:

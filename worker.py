@@ -1,7 +1,6 @@
 """Start the runner for the configured database; nothing else."""
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -18,7 +17,7 @@ from jobs.process import DATABASE_THREADS, begin, exit_without_database, spare_l
 from jobs.runner import AlreadyRunning, Runner, WorkerEnded, only_worker, runner_for
 from jobs.screening_job import ComparisonRunner, ScreeningJob
 from screening.settings import Settings
-from storage.database import Database, passing_fault
+from storage.database import Database
 from storage.site.health import processes
 
 STOPS_WITHIN_S = 8.0
@@ -60,8 +59,7 @@ def _stop(runner: Runner) -> None:
 
 async def _try_the_model(health: ModelHealth, settings: Settings) -> None:
     await health.until_it_answers(settings)
-    gc.collect()  # nothing of the tries is kept
-    spare_loaded_objects()
+    spare_loaded_objects()  # with what the tries have loaded
 
 
 def main() -> int:
@@ -82,14 +80,8 @@ def main() -> int:
 def alive() -> int:
     """0 when a worker of this host lately said that it lives: a container's health check; 1 without a database too."""
     host = worker_name().rsplit("-", 2)[0]
-    with closing(Database(Settings().database_url)) as db:
-        try:
-            with db.read() as conn:
-                found = processes(conn, system_clock())
-        except Exception as error:
-            if passing_fault(error) is None:
-                raise
-            return 1
+    with exit_without_database(log), closing(Database(Settings().database_url)) as db, db.read() as conn:
+        found = processes(conn, system_clock())
     return 0 if any(one.alive and one.name.rsplit("-", 2)[0] == host for one in found) else 1
 
 

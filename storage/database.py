@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import fields
 from enum import StrEnum
-from errno import ENOSPC, EROFS
+from errno import EACCES, ENOSPC, ENOTDIR, EROFS
 from functools import cache
 from pathlib import Path
 from threading import get_ident
@@ -352,8 +352,8 @@ def passing_fault(error: BaseException) -> Fault | None:
     """
     if isinstance(error, PoolTimeout):
         return Fault.BUSY
-    if isinstance(error, OSError) and error.errno in (EROFS, ENOSPC):
-        return Fault.READ_ONLY if error.errno == EROFS else Fault.BUSY
+    if isinstance(error, OSError) and error.errno in (EROFS, EACCES, ENOTDIR, ENOSPC):
+        return Fault.BUSY if error.errno == ENOSPC else Fault.READ_ONLY
     driver = error.orig if isinstance(error, DBAPIError) else error
     if (code := getattr(driver, "sqlite_errorcode", None)) is not None:
         return _SQLITE_FAULTS.get(code & 0xFF)

@@ -92,8 +92,9 @@ def require_safe_bind(address: str | None, *, sign_in: bool) -> None:
         )
 
 
-def content_policy(index_html: str) -> str:
-    """The Content-Security-Policy under which this index.html runs, its inline scripts named by their hash."""
+def content_policy() -> str:
+    """The Content-Security-Policy under which Streamlit's index.html runs, its inline scripts named by their hash."""
+    index_html = (Path(st.__file__).parent / "static" / "index.html").read_text(encoding="utf-8")
     digests = (hashlib.sha256(script.encode()).digest() for script in _INLINE_SCRIPT.findall(index_html))
     scripts = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import aclosing, closing, contextmanager, nullcontext
@@ -17,7 +18,7 @@ from commands.__main__ import main
 from commands.evaluate import record_as_batch
 from jobs.agents import Agents
 from jobs.intake import configuration, receiver
-from jobs.process import LASTS_S, LOST, Patience, system_clock
+from jobs.process import LASTS_S, LOST, Patience, exit_without_database, system_clock
 from jobs.runner import LocalRunner, only_worker
 from jobs.screening_job import ALONE_AFTER, MOST_STARTS
 from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
@@ -32,7 +33,6 @@ from screening.pipeline.files import shipped_pipelines
 from screening.review.actors import LOCAL_USER
 from screening.settings import Settings
 from screening.text.conversation import Judged, Question
-from serve import obstacle_of
 from storage import database as database_module
 from storage import settings_store
 from storage.batches import single_texts
@@ -387,9 +387,10 @@ def test_a_damaged_or_read_only_file_is_told_in_a_sentence(
         for _ in range(20):
             assert Patience(lambda: 5_000.0).wait_after(damaged.value) is not None
     assert len(caplog.records) == 1, "once a minute, however many pieces of work meet it"
-    assert "damaged" in str(obstacle_of(f"sqlite:///{no_database}"))
-    assert obstacle_of(f"sqlite:///{file}") is None and obstacle_of("postgresql://a@b/c") is None
-    assert "cannot be written" in str(obstacle_of(f"sqlite:///{file}/in/a/file.db"))
+    for name, why in ((str(no_database), "damaged"), (f"{file}/in/a/file.db", "cannot be written")):
+        with pytest.raises(SystemExit), exit_without_database(logging.getLogger("app")):
+            Database(f"sqlite:///{name}").prepare()
+        assert why in caplog.records[-1].message
 
 
 def test_what_keeps_failing_is_raised_in_the_end() -> None:
