@@ -36,6 +36,7 @@ from storage.settings_store import start, stop
 from tests.jobs.processes import NotingStub
 from tests.jobs.running import batch, began_under, me, settings_of
 from tests.stub_server import StubPlan, TextRule
+from tests.stub_server.batches import StubBatch
 
 PLAN = StubPlan(
     weights={"safe": 0.9, "escalate": 0.1},
@@ -282,11 +283,15 @@ async def test_a_cap_on_cost_holds_against_all_that_was_bought_before_a_round_is
 
 @pytest.mark.parametrize("lost", [False, True])
 async def test_what_a_cancelled_batch_was_answered_by_then_counts_as_lost(db: Database, stub: Stub, lost: bool) -> None:
-    """Also where the reply to handing it in was lost: it is found by its results, once it has ended."""
+    """Also where the reply to handing it in was lost: it is found by its results, once it has ended, and not taken for
+    another of the account that has its size.
+    """
     server = stub(PLAN.model_copy(update={"batch_s": 60.0, "batch_lost": (lost,)}))
     settings = settings_for(server)
     batch_id, own = labelled_batch(db, settings, 3), work(db, settings)
     await own.round()
+    theirs = [one | {"custom_id": f"theirs-{at}"} for at, one in enumerate(server.batches.all[0].results)]
+    server.batches.all.append(StubBatch(id="msgbatch_of_others", results=theirs, ends_at=0.0))
     batches.cancel(db, me(), batch_id)
     await own.round()
     assert server.batches.all[0].cancelled is not lost and len(overnight.open_message_batches(db, batch_id)) == 1
