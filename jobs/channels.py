@@ -80,8 +80,15 @@ def permitted_address(host: str, port: int, *, private: bool) -> str:
     """An address to connect to as it is: looked up once, so that no second look-up can lead elsewhere. NotSent where
     any of the host's is not public and ``private`` ones are not allowed.
     """
-    found = _look_up(host, port)
-    if not private and not all(is_public(address) for address in found):
+    pool = ThreadPoolExecutor(1, "lookup")
+    try:
+        asked = pool.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        found = [str(address[4][0]) for address in asked.result(TIMEOUT_S)]
+    except (OSError, UnicodeError, TookTooLong):
+        raise NotSent("the host's name has no address") from None
+    finally:
+        pool.shutdown(wait=False)
+    if not private and not all(map(is_public, found)):
         raise NotSent("the address is private, loopback or reserved")
     return found[0]
 
@@ -104,17 +111,6 @@ def is_public(address: str) -> bool:
         if parsed.is_site_local:
             return False
     return parsed.is_global and not parsed.is_multicast and not parsed.is_reserved
-
-
-def _look_up(host: str, port: int) -> list[str]:
-    pool = ThreadPoolExecutor(1, "lookup")
-    try:
-        asked = pool.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-        return [str(found[4][0]) for found in asked.result(TIMEOUT_S)]
-    except (OSError, UnicodeError, TookTooLong):
-        raise NotSent("the host's name has no address") from None
-    finally:
-        pool.shutdown(wait=False)
 
 
 class _Fixed(HTTPConnection):
