@@ -30,8 +30,8 @@ export class Form {
   field({ name, title, values, many = false, look = "sld-chips", required = "" }) {
     const chips = values.map(([value, words, key]) => {
       const had = () => this.choices[name] ?? (many ? [] : null);
-      const without = () => had().filter((each) => each !== value);
-      const onchange = () => this.set(name, !many ? value : input.checked ? [...had(), value] : without());
+      const toggled = () => (input.checked ? [...had(), value] : had().filter((each) => each !== value));
+      const onchange = () => this.set(name, many ? toggled() : value);
       const input = make("input", { type: many ? "checkbox" : "radio", name: `sld-${name}`, onchange });
       this.inputs.push({ input, holds: () => (many ? had().includes(value) : had() === value) });
       return make("label", { class: `sld-chip sld-v-${value}` }, input, make("span", {}, keyed(words, key)));
