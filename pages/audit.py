@@ -1,4 +1,4 @@
-"""Who saw, claimed, rated, exported and changed what; and whether the record of it is whole."""
+"""Who saw, claimed, reviewed, exported and changed what; and whether the record of it is whole."""
 
 import pandas as pd
 import streamlit as st

@@ -24,7 +24,7 @@ from storage.review.claims import NotAvailable
 from storage.review.evidence import CaseFile, CaseText, Evidence, reveal_case_file, reveal_evidence, reveal_text
 from storage.review.follow_ups import For, How
 from storage.review.reviews import Review
-from storage.visibility import NotYetRated, Unread, is_erased
+from storage.visibility import NotYetReviewed, Unread, is_erased
 
 METHOD_WORDS = words_of(Method, "method")
 ALONE, DISCUSSED = "alone", "in a discussion"
@@ -261,7 +261,7 @@ def case(case_id: str) -> None:
     try:
         text, shown = reveal_once(case_id)
         file = reveal_case_file(db, by, case_id, browsing=True)
-    except NotYetRated:
+    except NotYetReviewed:
         blind(case_id)
         return
     except Forbidden as refused:

@@ -26,7 +26,7 @@ _ENTRY, _REVIEW = inbox_entries.alias(), reviews.alias()
 """For the conditions here, whatever the query around them joins. Made once: making one takes as long as a query."""
 
 
-class NotYetRated(Exception):
+class NotYetReviewed(Exception):
     """The case is in review, and this person has not given theirs: the AI's view is not shown."""
 
 
@@ -39,14 +39,14 @@ def is_in_review(case_id: ColumnElement[str]) -> ColumnElement[bool]:
     return open_now.correlate_except(_ENTRY)  # however deep it stands in a query
 
 
-def has_rated(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
+def has_reviewed(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
     own = exists().where(_REVIEW.c.case_id == case_id, _REVIEW.c.reviewer == actor.id)
     return own.correlate_except(_REVIEW)
 
 
 def is_yet_to_review(actor: Actor, case_id: ColumnElement[str]) -> ColumnElement[bool]:
     """The condition that a case is in review and this person has not reviewed it."""
-    return and_(is_in_review(case_id), ~has_rated(actor, case_id))
+    return and_(is_in_review(case_id), ~has_reviewed(actor, case_id))
 
 
 def hides_in_review(conn: Connection, actor: Actor) -> bool:
@@ -103,21 +103,21 @@ def reveal(conn: Connection, by: Acting, case_id: str, *, open_at_once: bool = F
     """Allow this person the AI's view of one case, and record that they have it, in the caller's transaction; whether
     it comes before their review.
 
-    Raises Forbidden, or NotYetRated while the case is in review and they have not reviewed it. A P0 case that they hold
-    may be opened at once, and whoever is ``browsing`` may see any case of a list unless they hide those in review:
-    their review then is not blinded.
+    Raises Forbidden, or NotYetReviewed while the case is in review and they have not. A P0 case that they hold may be
+    opened at once, and whoever is ``browsing`` may see any case of a list unless they hide those in review: their
+    review then is not blinded.
     """
-    rated = conn.execute(select(has_rated(by.actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
+    reviewed = conn.execute(select(has_reviewed(by.actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
     entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
     leased = entry is not None and entry.lease_token is not None and entry.assigned_until > by.now
     holding = leased and entry is not None and entry.assignee == by.id
-    require(by.actor, Action.VIEW_EVIDENCE, by.id if rated or holding else None)
-    early = entry is not None and entry.closed_at is None and not rated
+    require(by.actor, Action.VIEW_EVIDENCE, by.id if reviewed or holding else None)
+    early = entry is not None and entry.closed_at is None and not reviewed
     if early:
         urgent = holding and open_at_once and entry is not None and entry.priority == Priority.P0
         if not urgent and not (browsing and not hides_in_review(conn, by.actor)):
-            raise NotYetRated("review the text first: what the AI says of it is shown afterwards")
-    unblind(conn, by.id, [case_id], by.now, before_review=not rated)
+            raise NotYetReviewed("review the text first: what the AI says of it is shown afterwards")
+    unblind(conn, by.id, [case_id], by.now, before_review=not reviewed)
     return early
 
 
@@ -161,7 +161,7 @@ def see_reviews(conn: Connection, by: Acting, case_id: str) -> None:
     those who have reviewed it, and for seniors once two reviewers disagree: a review of a senior's own is no longer
     blinded then. Raises Forbidden, Unread.
     """
-    mine = conn.execute(select(has_rated(by.actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
+    mine = conn.execute(select(has_reviewed(by.actor, cases.c.id)).where(cases.c.id == case_id)).scalar()
     require(by.actor, Action.VIEW_REVIEWS, by.id if mine else None)
     entry = conn.execute(select(inbox_entries).where(inbox_entries.c.case_id == case_id)).first()
     if entry is None or mine:

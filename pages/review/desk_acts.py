@@ -20,7 +20,7 @@ from storage.review.adjudication import ReasonNeeded
 from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.reviews import DispositionNeeded, load_draft, save_draft
 from storage.site.accounts import colleagues
-from storage.visibility import NotYetRated
+from storage.visibility import NotYetReviewed
 
 HexId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 Words = Annotated[str, Field(max_length=2_000)]
@@ -107,7 +107,7 @@ def _do(here: Here, act: Act) -> str:
         return str(refused)
     except (DispositionNeeded, inbox.NoteNeeded, ReasonNeeded, NotAvailable) as refused:
         return sentence(refused)
-    except (LeaseLost, NotYetRated, Forbidden, KeyError) as lost:
+    except (LeaseLost, NotYetReviewed, Forbidden, KeyError) as lost:
         if isinstance(lost, Forbidden):
             record_refusal(here.db, here.by, lost.action, act.case)
         return "Your role does not let you do this." if act.kind == "assign" else _loss_words(here, act)

@@ -19,7 +19,7 @@ from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.database import Database, Source, record, writing
 from storage.schema import LATER_REVIEW, Moment, audit_events, cases, inbox_entries, reviews, skips
-from storage.visibility import has_rated
+from storage.visibility import has_reviewed
 
 LEASE = timedelta(minutes=15)
 """How long a claim lasts without a sign of activity."""
@@ -114,7 +114,7 @@ def in_hand(actor: Actor, now: At) -> ColumnElement[bool]:
 
 
 def is_read_by(actor: Actor) -> ColumnElement[bool]:
-    """The condition that the actor has rated the case: its next review is for somebody else."""
+    """The condition that the actor has reviewed the case: its next review is for somebody else."""
     mine = select(reviews.c.case_id).where(reviews.c.reviewer == actor.id)
     return and_(_entry.review_round != "first", _entry.case_id.in_(mine))
 
@@ -310,10 +310,10 @@ def holds(by: Acting, case_id: str, token: str) -> ColumnElement[bool]:
 
 def require_text(conn: Connection, by: Acting, case_id: str, token: str | None) -> bool:
     """Whether this person has read the case. Raises Forbidden unless so, they hold it, or may see any text."""
-    rated = bool(conn.execute(select(has_rated(by.actor, cases.c.id)).where(cases.c.id == case_id)).scalar())
+    reviewed = bool(conn.execute(select(has_reviewed(by.actor, cases.c.id)).where(cases.c.id == case_id)).scalar())
     mine = select(_entry.case_id).where(holds(by, case_id, token or ""))
-    require(by.actor, Action.VIEW_TEXT, by.id if rated or conn.execute(mine).first() is not None else None)
-    return rated
+    require(by.actor, Action.VIEW_TEXT, by.id if reviewed or conn.execute(mine).first() is not None else None)
+    return reviewed
 
 
 def renew(db: Database, by: Acting, case_id: str, token: str, lease: timedelta = LEASE) -> Claim:

@@ -66,7 +66,7 @@ class Evidence:
 
 
 def reveal_text(db: Database, by: Acting, case_id: str, token: str | None = None) -> CaseText:
-    """Text and reply for whoever holds the case (by the token), has rated it, or may see any: one view in the audit
+    """Text and reply for whoever holds the case (by the token), has reviewed it, or may see any: one view in the audit
     log. KeyError for an unknown case.
     """
     with db.write() as conn:
@@ -105,8 +105,8 @@ _SCREENED = (
 def reveal_evidence(
     db: Database, by: Acting, case_id: str, *, open_at_once: bool = False, browsing: bool = False
 ) -> Evidence:
-    """The engine's view of the case. Raises NotYetRated (blind first), KeyError. ``open_at_once`` opens a P0 case that
-    the actor holds, ``browsing`` any for whoever does not hide those in review: a review after that is not blinded.
+    """The engine's view of the case. Raises NotYetReviewed (blind first), KeyError. ``open_at_once`` opens a P0 case
+    that the actor holds, ``browsing`` any for whoever does not hide those in review: their review then is not blinded.
     """
     with db.write() as conn:
         found = conn.execute(_SCREENED, {"case": case_id}).first()
@@ -165,7 +165,7 @@ class CaseFile:
 
 
 def reveal_case_file(db: Database, by: Acting, case_id: str, *, browsing: bool = False) -> CaseFile:
-    """The file of a case, blind first as its evidence. Raises Forbidden, NotYetRated, KeyError."""
+    """The file of a case, blind first as its evidence. Raises Forbidden, NotYetReviewed, KeyError."""
     query = (
         select(cases, batches.c.name.label("batch_name"), batches.c.created_by.label("batch_owner"))
         .add_columns(pending_cases.c.ready_at, pending_cases.c.case_id.label("pending"), batches.c.cancelled_at)
@@ -221,11 +221,11 @@ def notes(db: Database, by: Acting, case_id: str, token: str | None = None) -> S
     blind.
     """
     with db.read() as conn:
-        return _notes(conn, case_id, rated=require_text(conn, by, case_id, token))
+        return _notes(conn, case_id, reviewed=require_text(conn, by, case_id, token))
 
 
-def _notes(conn: Connection, case_id: str, *, rated: bool) -> Sequence[Any]:
-    return conn.execute(_ALL if rated else _BLIND, {"case": case_id}).all()
+def _notes(conn: Connection, case_id: str, *, reviewed: bool) -> Sequence[Any]:
+    return conn.execute(_ALL if reviewed else _BLIND, {"case": case_id}).all()
 
 
 def add_note(conn: Connection, by: Acting, case_id: str, kind: str, note: str, to: str | None = None) -> None:
@@ -245,23 +245,23 @@ def open_next(
     require(by.actor, Action.VIEW_TEXT, by.id)
     with db.write() as conn:
         taken = claim_next(conn, by, lease, priorities, batch=batch, action=OPENED)
-        return None if taken is None else (taken, _with_context(conn, _text(conn, taken.case_id), rated=False))
+        return None if taken is None else (taken, _with_context(conn, _text(conn, taken.case_id), reviewed=False))
 
 
 def open_named(db: Database, by: Acting, case_id: str, lease: timedelta = LEASE) -> tuple[Claim, CaseText]:
     """Take a chosen case, as `claims.claim` does, and show it. Raises as that does."""
     with db.write() as conn:
         taken = claim(conn, by, case_id, lease, action=OPENED)
-        return taken, _with_context(conn, _text(conn, case_id), rated=False)
+        return taken, _with_context(conn, _text(conn, case_id), reviewed=False)
 
 
 def show(db: Database, by: Acting, case_id: str, token: str | None = None) -> CaseText:
-    """The same of a case that they hold (by the token), have rated, or may see. Raises Forbidden, KeyError."""
+    """The same of a case that they hold (by the token), have reviewed, or may see. Raises Forbidden, KeyError."""
     with db.write() as conn:
-        rated = require_text(conn, by, case_id, token)
-        return _with_context(conn, _view_text(conn, by, case_id), rated=rated)
+        reviewed = require_text(conn, by, case_id, token)
+        return _with_context(conn, _view_text(conn, by, case_id), reviewed=reviewed)
 
 
-def _with_context(conn: Connection, text: CaseText, *, rated: bool) -> CaseText:
-    left = _notes(conn, text.case_id, rated=rated)
+def _with_context(conn: Connection, text: CaseText, *, reviewed: bool) -> CaseText:
+    left = _notes(conn, text.case_id, reviewed=reviewed)
     return replace(text, left=left, near=near_texts(conn, text.case_id))

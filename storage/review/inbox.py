@@ -74,7 +74,7 @@ def release_all(db: Database, by: Acting, note: str = "signed out", reviews: Col
     return len(rows)
 
 
-def release_set_aside(db: Database, by: Acting, reviews: Collection[str] = REVIEWS, *, by_anybody: bool = False) -> int:
+def release_holds(db: Database, by: Acting, reviews: Collection[str] = REVIEWS, *, by_anybody: bool = False) -> int:
     """Free at once what this person put on hold for themselves, of these reviews, as they are gone; what a colleague
     gave them too (``by_anybody``) where they may not take it any more. Returns how many cases that was.
     """
@@ -85,7 +85,7 @@ def release_set_aside(db: Database, by: Acting, reviews: Collection[str] = REVIE
         kept = update(inbox_entries).where(is_open(), is_kept(by.now), *for_them)
         count = conn.execute(kept.values(UNASSIGNED)).rowcount
         if count:
-            append(conn, by, "released_set_aside", None, {"cases": count})
+            append(conn, by, "holds_released", None, {"cases": count})
     return count
 
 
@@ -342,4 +342,4 @@ def _free_all(
     db: Database, by: Acting, note: str, reviews: Collection[str] = REVIEWS, *, by_anybody: bool = False
 ) -> None:
     release_all(db, by, note, reviews)
-    release_set_aside(db, by, reviews, by_anybody=by_anybody)
+    release_holds(db, by, reviews, by_anybody=by_anybody)

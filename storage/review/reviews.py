@@ -88,7 +88,7 @@ def _submit(
     _discard(conn, by.actor, case_id)
     following = settle(conn, by, case_id, review_round, form, settings)
     open_follow_up(conn, by, case_id, form.disposition)
-    append(conn, by, "rated", case_id, {"review": submission_id, "blind": blind, "next": following.value}, *_DECIDED)
+    append(conn, by, "reviewed", case_id, {"review": submission_id, "blind": blind, "next": following.value}, *_DECIDED)
     return following
 
 

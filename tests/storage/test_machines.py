@@ -52,7 +52,7 @@ from storage.schema import accounts, adjudications, cases, inbox_entries, node_r
 from storage.schema import pending_cases as pending_rows
 from storage.settings_store import SiteSettings, change
 from storage.site.accounts import set_roles
-from storage.visibility import NotYetRated
+from storage.visibility import NotYetReviewed
 from tests.databases import copy_of, postgresql_database
 from tests.storage.batch_of import NOW, batch, decide, waiting
 from tests.storage.inbox_cases import form, register
@@ -105,7 +105,7 @@ FLOORS = {
 TEXTS = tuple(FLOORS)
 BY_THEMSELVES = {"single", "agreement"}
 """Methods by which reviews close a case without a senior."""
-REFUSED = (Forbidden, LeaseLost, NotAvailable, TooLate, ReasonNeeded, Stale, NotErased, NotYetRated)
+REFUSED = (Forbidden, LeaseLost, NotAvailable, TooLate, ReasonNeeded, Stale, NotErased, NotYetReviewed)
 """What a person is told in words; nothing else may come out of an action."""
 
 REFUSAL: Any = object()
@@ -271,9 +271,9 @@ class Inbox(Machine):
     def look_at_the_evidence(self, who: Actor, pick: int, at_once: bool) -> None:
         case_id = self._any_case(pick)
         entry = next(iter(self.db.rows(select(inbox_entries).where(inbox_entries.c.case_id == case_id))), None)
-        rated = self._of((reviews.c.case_id == case_id) & (reviews.c.reviewer == who.id), func.count()) > 0
+        reviewed = self._of((reviews.c.case_id == case_id) & (reviews.c.reviewer == who.id), func.count()) > 0
         shown = refused_or(reveal_evidence, self.db, self._by(who), case_id, open_at_once=at_once)
-        if shown is not REFUSAL and entry is not None and entry.closed_at is None and not rated:
+        if shown is not REFUSAL and entry is not None and entry.closed_at is None and not reviewed:
             assert at_once and entry.priority == Priority.P0 and entry.assignee == who.id
 
     @rule(pick=picks)

@@ -42,7 +42,7 @@ from storage.review.reports import exposure, take_break
 from storage.review.reviews import my_review, reveal_reviews, revise, submit_review
 from storage.schema import batches, case_tags, cases, unblindings
 from storage.settings_store import SiteSettings, change
-from storage.visibility import NotYetRated, Unread, choose_hiding, hides_in_review, reveal, see_reviews
+from storage.visibility import NotYetReviewed, Unread, choose_hiding, hides_in_review, reveal, see_reviews
 from tests.databases import plan, statements
 from tests.storage.batch_of import LATER, batch, decide, ids_of, waiting
 from tests.storage.batch_of import NOW as BEGUN
@@ -175,7 +175,7 @@ def test_what_was_shown_of_a_case_in_review_is_written_down_once_and_its_review_
         decide(db, case_id, U)
     choose_hiding(db, SENIOR.at(BEGUN), hide=hide)
     for moment in (BEGUN, LATER):
-        with suppress(NotYetRated):  # the page of a case that hides its outcome
+        with suppress(NotYetReviewed):  # the page of a case that hides its outcome
             see(db, SENIOR.at(moment), batch_id)
     seen = {(row.reviewer, row.at, row.before_review) for row in rows(db, unblindings)}
     assert seen == (set() if hide else {(SENIOR.id, BEGUN, True)})
@@ -266,7 +266,7 @@ def refuses_everything(db: Database, who: Actor, case_id: str, token: str | None
     at_once = partial(reveal_evidence, open_at_once=True)  # which is for P0
     browsing = partial(reveal_evidence, browsing=True)  # which is for those who may see outcomes
     for look in (reveal_evidence, at_once, evidence.reveal_case_file, *([browsing] if who is ANN else [])):
-        with pytest.raises((NotYetRated, Forbidden)):
+        with pytest.raises((NotYetReviewed, Forbidden)):
             look(db, by, case_id)
     for call in (
         lambda: reveal_text(db, by, case_id, token),
@@ -309,7 +309,7 @@ def test_the_text_is_for_the_holder_and_each_view_is_one_event_without_its_words
     viewed = [(event.actor, event.subject) for event in log if event.action == "text_viewed"]
     assert viewed == [("rae", second), ("ann", first)]
     mine = [event.action for event in log if event.actor == "ann"]
-    assert mine == ["evidence_viewed", "rated", "claimed", "released", "text_viewed", "claimed"]
+    assert mine == ["evidence_viewed", "reviewed", "claimed", "released", "text_viewed", "claimed"]
     assert not [word for word in ("canary", "private", "unsafe", *MODEL_WORDS) if word in repr(log)]
 
 
@@ -319,7 +319,7 @@ def test_only_an_urgent_case_in_ones_own_hands_is_opened_at_once(db: Database, p
     claim = take(db, SENIOR)
     over = claim.expires_at - NOW
     for who, at, open_at_once in ((SENIOR, timedelta(), False), (BOTH, timedelta(), True), (SENIOR, over, True)):
-        with pytest.raises(NotYetRated):
+        with pytest.raises(NotYetReviewed):
             served(db, who, case_id, at=at, open_at_once=open_at_once)
     if priority is Priority.P0:
         served(db, SENIOR, case_id, at=over - timedelta(microseconds=1), open_at_once=True)
@@ -328,7 +328,7 @@ def test_only_an_urgent_case_in_ones_own_hands_is_opened_at_once(db: Database, p
         assert kept(db) == [("sue", True)], "what was seen before a review stays seen before it"
         assert not blind(db, SENIOR, case_id) and (mine := my_review(db, SENIOR, case_id)) and not mine.blind
     else:
-        with pytest.raises(NotYetRated):
+        with pytest.raises(NotYetReviewed):
             served(db, SENIOR, case_id, open_at_once=True)
         assert kept(db) == [] and blind(db, SENIOR, case_id)
 
@@ -345,7 +345,7 @@ def test_only_who_had_a_text_screened_by_itself_watched_the_engine(db: Database)
 
 
 LOOKS = tomllib.loads((Path(__file__).parent / "views.toml").read_text(encoding="utf-8"))["looks"]
-REFUSALS = {"forbidden": Forbidden, "not yet": NotYetRated, "unread": Unread}
+REFUSALS = {"forbidden": Forbidden, "not yet": NotYetReviewed, "unread": Unread}
 
 
 @pytest.mark.parametrize(("script", "name", "what", "comes", "unblinded"), LOOKS)

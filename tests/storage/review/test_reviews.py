@@ -599,7 +599,7 @@ STEPS: Mapping[str, Callable[[Database], object]] = {
     "list by when they came in": lambda db: queue(db, BY, limit=8, sort=Sort.NEWEST),
     "list of a filter, longest waiting": lambda db: queue(db, BY, [P2], limit=8, sort=Sort.LONGEST),
     "disagreements": lambda db: adjudication.disagreements(db, BOTH, limit=5),
-    "set aside": lambda db: reserved_cases(db, BY),
+    "on hold": lambda db: reserved_cases(db, BY),
     "mine": lambda db: claims.my_claims(db, BY),
     "mine, read": lambda db: reviews.my_reviews(db, BOTH, limit=20),
     "read today": lambda db: reports.count_cases_read(db, BOTH, NOW),
@@ -610,7 +610,7 @@ STEPS: Mapping[str, Callable[[Database], object]] = {
     "claim of a filter": lambda db: claims.claim_next(db, BY, priorities=[P2, P3]),
     "save": _save,
     "renew, draft, release": _renewed,
-    "release what is set aside": lambda db: inbox.release_set_aside(db, BY),
+    "release what is on hold": lambda db: inbox.release_holds(db, BY),
     "release all": lambda db: inbox.release_all(db, BY),
 }
 
