@@ -2,14 +2,12 @@
 a text is settled, never as what. A JSON object that names a key twice is refused.
 """
 
-import asyncio
 import hashlib
 import json
 import logging
 import secrets
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,7 +19,6 @@ from starlette.exceptions import HTTPException
 
 from api.door import Refused
 from jobs import channels, uploads
-from jobs.agents import Agents
 from jobs.channels import NotSent
 from jobs.intake import configuration, open_batch, usual_pipeline
 from jobs.process import Clock
@@ -84,25 +81,13 @@ class Intake:
         return known[0]
 
     def _open(self, program: Program, day: str) -> str:
-        with self._agents() as (settings, agents):
-            pipeline = usual_pipeline(self.db, self.settings)
-            version = configuration(settings, agents, pipeline).version
-            new = NewBatch(
-                name=f"{program.name}, {day}",
-                submission=f"{program.id[:16]}-{day}-{version[:16]}",
-                intake={"format": TEXT_BY_TEXT, "program": program.name},
-            )
-            return open_batch(self.db, program.actor, pipeline, new, settings, agents, self.clock)
-
-    @contextmanager
-    def _agents(self) -> Iterator[tuple[Settings, Agents]]:
-        """The settings in force, and their agents, which are only asked to describe themselves."""
-        settings = settings_now(self.db, self.settings)
-        agents = Agents(settings)
-        try:
-            yield settings, agents
-        finally:
-            asyncio.run(agents.aclose())
+        settings, pipeline = settings_now(self.db, self.settings), usual_pipeline(self.db, self.settings)
+        new = NewBatch(
+            name=f"{program.name}, {day}",
+            submission=f"{program.id[:16]}-{day}-{configuration(settings, pipeline).version[:16]}",
+            intake={"format": TEXT_BY_TEXT, "program": program.name},
+        )
+        return open_batch(self.db, program.actor, pipeline, new, settings, self.clock)
 
     async def receive(self, chunks: AsyncIterator[bytes], limit: int) -> Path:
         """Write the body to disk for its owner alone. Refused (413) where too long; nothing stays of a broken one."""
@@ -141,9 +126,8 @@ class Intake:
                 intake=describe_reading(table) | {"program": program.name, **asked},
                 submission=hashlib.sha256(key.encode()).hexdigest(),
             )
-            with self._agents() as (settings, agents):
-                pipeline = usual_pipeline(self.db, self.settings)
-                batch_id = open_batch(self.db, program.actor, pipeline, new, settings, agents, self.clock)
+            settings, pipeline = settings_now(self.db, self.settings), usual_pipeline(self.db, self.settings)
+            batch_id = open_batch(self.db, program.actor, pipeline, new, settings, self.clock)
             require_same_file(self.db, batch_id, asked)
             upload = Upload(  # kept beside the file, so that it can be read again as it was read
                 token=path.name,

@@ -174,7 +174,7 @@ async def _screen(db: Database, settings: Settings, cases: int, begins: Callable
     runner = runner_for(job, PLACES)
     task = asyncio.create_task(runner.run())
     await asyncio.sleep(1.0)  # connections are open, listeners listen
-    asked = configuration(settings, agents, PIPELINE)
+    asked = configuration(settings, PIPELINE)
     await health.try_configuration(asked, 0)
     spare_loaded_objects()
     batch_id = await asyncio.to_thread(_batch, db, asked, cases)

@@ -97,8 +97,7 @@ def results(
     with opened(database) as db:
         stands = batches.progress(db, batch, system_clock())
         _print(json, batch, None, stands)
-        ResultsFile(db=db, out=out, hide=hide_in_review or None).write(batch)
-        write_rejected(db, batch, out)
+        ResultsFile(db=db, batch_id=batch, out=out, hide=hide_in_review or None).end()
     return exit_code(stands)
 
 
@@ -165,19 +164,29 @@ class ResultsFile:
     """One JSON object a row, in the file's order; ``hide`` leaves out what the AI made of cases in review."""
 
     db: Database
+    batch_id: str
     out: Path
     hide: bool | None
     _last: int = 0
     _begun: bool = False
 
-    def write(self, batch_id: str, *, settled_only: bool = False) -> None:
-        """Write what was not written yet: all, or up to the first row that is not settled."""
+    def write_settled(self) -> None:
+        """Write what was not written yet, up to the first row that is not settled."""
+        self._write(lambda result: result.outcome != PENDING)
+
+    def end(self) -> None:
+        """Write the rest and, beside it (``may.rejected.csv``), the rows that were not taken in, with the reasons."""
+        self._write(lambda _: True)
+        rows = export_rejected(self.db, LOCAL_USER.at(system_clock()), self.batch_id)
+        with private_file(self.out.with_name(f"{self.out.stem}.rejected.csv")) as file:
+            file.writelines(rejected_csv(rows, byte_order_mark=False))
+
+    def _write(self, goes_on: Callable[[Result], bool]) -> None:
         by, last = LOCAL_USER.at(system_clock()), self._last
-        found = export_results(self.db, by, batch_id, after=last, again=self._begun, hide=self.hide)
+        found = export_results(self.db, by, self.batch_id, after=last, again=self._begun, hide=self.hide)
         with private_file(self.out, more=self._begun) as file:
             self._begun = True
-            settled = takewhile(lambda result: not settled_only or result.outcome != PENDING, found)
-            file.writelines(jsonl_lines(map(self._row, settled)))
+            file.writelines(jsonl_lines(map(self._row, takewhile(goes_on, found))))
 
     def _row(self, result: Result) -> dict[str, Any]:
         self._last = result.row
@@ -191,13 +200,6 @@ def private_file(path: Path, *, more: bool = False) -> TextIO:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | mode, 0o600)
     os.fchmod(descriptor, 0o600)  # also where the file existed before
     return os.fdopen(descriptor, "w", encoding="utf-8", newline="")
-
-
-def write_rejected(db: Database, batch_id: str, out: Path) -> None:
-    """Write the rows that were not taken in, each with its reason, beside the results: ``may.rejected.csv``."""
-    rows = export_rejected(db, LOCAL_USER.at(system_clock()), batch_id)
-    with private_file(out.with_name(f"{out.stem}.rejected.csv")) as file:
-        file.writelines(rejected_csv(rows, byte_order_mark=False))
 
 
 def exit_code(found: Progress) -> int:

@@ -7,7 +7,7 @@ missing), every condition replayed on them (`run_book`), and one table, printed 
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import aclosing, nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -162,17 +162,18 @@ async def record_as_batch(url: str, data: EvaluationData, settings: Settings) ->
     that no model may be shown follow the others in the batch: they are escalated.
     """
     with opened(url) as db:
-        batch_id = await screen_batch(db, settings, partial(_take_in, db, data, settings))
+        batch_id = _take_in(db, data, settings)
+        await screen_batch(db, settings, batch_id)
         recorded = recorded_batch(db, LOCAL_USER, batch_id)
     kept, pending = count_of(recorded.book.draws, "draw"), count_of(recorded.pending, "text")
     say(f"batch {batch_id}: {kept} kept, {pending} pending")
     return DrawBook(data.items, recorded.book.nodes)
 
 
-def _take_in(db: Database, data: EvaluationData, settings: Settings, agents: Agents) -> str:
+def _take_in(db: Database, data: EvaluationData, settings: Settings) -> str:
     intake = {"provenance": data.provenance, "steps": [list(step) for step in data.steps], **data.sample}
     new = NewBatch(name=data.title, reach=Reach.COUNT, intake=intake)
-    batch_id = open_batch(db, LOCAL_USER, RECORDING, new, settings, agents, system_clock)
+    batch_id = open_batch(db, LOCAL_USER, RECORDING, new, settings, system_clock)
     rows = (  # numbered anew, their original label in our words
         replace(row, row=number, reference_value=row.reference.value if row.reference else None)
         for number, row in enumerate((*data.rows, *data.left_out), start=1)
@@ -196,26 +197,25 @@ async def _record(
     keep: Keep | None,
 ) -> bool:
     """Whether some text stayed short of draws. What it may cost is told before the first call."""
-    agents = Agents(settings)
     sampler: DrawSource
     price: Price | None = None
     purse: Purse | None = None
-    if data.distributions:
-        sampler = KnownSampler(settings.seed, data.distributions)
-        say("Simulated agents with the distributions in the file: no model was asked.")
-    else:
-        described = configuration(settings, agents, conditions[0])
-        sampler, price = agents.sampler(described, settings.seed), partial(agents.cost_usd, described)
-        if settings.simulated:
-            say(SIMULATED_NOTICE)
-        else:
-            purse = await _tell_estimate(data, conditions, book, price, settings, max_usd)
 
     def said(done: int, of: int) -> str:
         spent = f", ${purse.spent_usd:,.2f}" if purse else ""
         return f"{done:,} of {count_of(of, 'text')}, {book.draws:,} draws{spent}"
 
-    try:
+    async with aclosing(Agents(settings)) as agents:
+        if data.distributions:
+            sampler = KnownSampler(settings.seed, data.distributions)
+            say("Simulated agents with the distributions in the file: no model was asked.")
+        else:
+            described = configuration(settings, conditions[0])
+            sampler, price = agents.sampler(described, settings.seed), partial(agents.cost_usd, described)
+            if settings.simulated:
+                say(SIMULATED_NOTICE)
+            else:
+                purse = await _tell_estimate(data, conditions, book, price, settings, max_usd)
         fetched, failed = await recording.record_draws(
             conditions,
             book,
@@ -226,8 +226,6 @@ async def _record(
             purse=purse,
             after_case=every_few_seconds(said),
         )
-    finally:
-        await agents.aclose()
     say(f"{count_of(fetched, 'draw')} fetched, {book.draws:,} recorded in all")
     for kind, cases in sorted(failed.items()):
         say(f"{count_of(cases, 'case is', 'cases are')} short of draws: {kind}")

@@ -4,25 +4,23 @@ import asyncio
 import hashlib
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from json import dumps
 from pathlib import Path
 from time import monotonic
 from typing import Annotated, Any, Literal
 
-from commands.batches import HideInReview, ResultsFile, exit_code, write_rejected
+from commands.batches import HideInReview, ResultsFile, exit_code
 from commands.file_options import FileReading, mapped_table, mapping_lines, save_mapping
 from commands.options import opened, say
 from commands.pipelines import chosen_pipeline
-from jobs.agents import Agents, limited_agents
+from jobs.agents import limited_agents
 from jobs.intake import fill_batch, open_batch, require_overnight, unlabelled_rows
 from jobs.model_health import Breaker, ModelHealth
 from jobs.overnight import OvernightRunner
 from jobs.process import retry_in_thread, system_clock, worker_name
-from jobs.procrastinate import ProcrastinateRunner
-from jobs.runner import AlreadyRunning, LocalRunner, Runner, only_worker
+from jobs.runner import AlreadyRunning, LocalRunner, only_worker, runner_for
 from jobs.screening_job import ScreeningJob
 from screening.datasets.reader import Table, describe_reading
 from screening.labels import Label
@@ -105,8 +103,10 @@ def screen(
             overnight=overnight,
             research_order=no_living_authors,
         )
-        results = ResultsFile(db=db, out=out, hide=hide_in_review or None)
-        batch_id = _screen(db, table, chosen, new, settings, results, resume=resume, patience_s=patience)
+        batch_id = _take_in(db, table, chosen, new, settings, resume=resume)
+        results = ResultsFile(db=db, batch_id=batch_id, out=out, hide=hide_in_review or None)
+        asyncio.run(screen_batch(db, settings, batch_id, tell=results.write_settled, patience_s=patience))
+        results.end()
         open_ones = 0 if hide_in_review or not database else count_in_review(db, batch_id)
         not_screened = count_not_screened(db, batch_id)
         found = progress(db, batch_id)
@@ -153,19 +153,11 @@ def _intake(table: Table, file: Path) -> dict[str, Any]:
         return known | {"sha256": hashlib.file_digest(content, "sha256").hexdigest()}
 
 
-def _screen(
-    db: Database,
-    table: Table,
-    pipeline: PipelineConfig,
-    new: NewBatch,
-    settings: Settings,
-    results: ResultsFile,
-    *,
-    resume: bool,
-    patience_s: float,
+def _take_in(
+    db: Database, table: Table, pipeline: PipelineConfig, new: NewBatch, settings: Settings, *, resume: bool
 ) -> str:
     """The batch of this run, or of the newest earlier one of this very file, read in this very way, whose rows are not
-    all settled; and its files.
+    all settled.
     """
     going, newest = ACTIVE | {BatchState.NEEDS_RETRY}, list_batches(db, LOCAL_USER, limit=1_000)
     same = (batch for batch in newest if "sha256" in batch.intake and dict(batch.intake) == new.intake)
@@ -173,19 +165,11 @@ def _screen(
     if earlier is not None:
         run = f"batch {earlier}, an earlier run of this file"
         say(f"going on with {run}" if resume else f"{run}, was not finished: --resume goes on")
-
-    def take_in(agents: Agents) -> str:
-        goes_on = earlier if resume else None
-        batch_id = goes_on or open_batch(db, LOCAL_USER, pipeline, new, settings, agents, system_clock)
-        if goes_on is None or takes_rows(db, batch_id):
-            fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock, tell)
-        return batch_id
-
-    tell = every_few_seconds(lambda row: f"Checking the texts: {row:,} of {table.profile.rows:,}")
-    settled = partial(results.write, settled_only=True)
-    batch_id = asyncio.run(screen_batch(db, settings, take_in, tell=settled, patience_s=patience_s))
-    results.write(batch_id)
-    write_rejected(db, batch_id, results.out)
+    goes_on = earlier if resume else None
+    batch_id = goes_on or open_batch(db, LOCAL_USER, pipeline, new, settings, system_clock)
+    if goes_on is None or takes_rows(db, batch_id):
+        tell = every_few_seconds(lambda row: f"Checking the texts: {row:,} of {table.profile.rows:,}")
+        fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock, tell)
     return batch_id
 
 
@@ -209,58 +193,51 @@ def every_few_seconds(words: Callable[..., str]) -> Callable[..., None]:
 async def screen_batch(
     db: Database,
     settings: Settings,
-    take_in: Callable[[Agents], str],
+    batch_id: str,
     *,
-    tell: Callable[[str], None] | None = None,
+    tell: Callable[[], None] = lambda: None,
     patience_s: float = PATIENCE_S,
-) -> str:
-    """Take a batch in and return its id when nothing more happens to it by itself. ``tell`` is called with the id every
-    few seconds meanwhile; a service that answers nobody is waited for up to ``patience_s``.
+) -> None:
+    """Returns when nothing more happens to the batch by itself. ``tell`` is called every few seconds meanwhile; a
+    service that answers nobody is waited for up to ``patience_s``.
 
     No case is screened twice and no limit exceeded, whatever other workers there are.
     """
     name = worker_name("command line ")
     async with limited_agents(settings, db, name) as agents:
-        batch_id = take_in(agents)
-        telling = asyncio.create_task(_tell(tell, batch_id))
+        telling = asyncio.create_task(_keep_telling(tell))
         health = ModelHealth(db=db, agents=agents, clock=system_clock, breaker=Breaker(patience_s=patience_s))
         job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name, health=health)
-        overnight = OvernightRunner(job, settings.overnight_poll_s)
         try:
-            if is_overnight(db, batch_id):
-                await _alone(partial(overnight.until_over, batch_id), db, batch_id)
-            elif db.kind == "postgresql":
-                await _beside_others(ProcrastinateRunner(job, settings.cases_in_flight), db, batch_id)
-            else:
-                await _alone(LocalRunner(job, settings.cases_in_flight, until_done=True).run, db, batch_id)
+            with only_worker(db.lock_file) if db.kind == "sqlite" else nullcontext():
+                await _work(job, settings, batch_id)
+        except AlreadyRunning:
+            say("a worker is at work on this database: waiting for it to screen this batch")
+            await _over(db, batch_id)
         finally:
             telling.cancel()
             await asyncio.gather(telling, return_exceptions=True)
-    return batch_id
 
 
-async def _alone(work: Callable[[], Awaitable[None]], db: Database, batch_id: str) -> None:
-    """Work by this process or, where a worker is at work on an embedded database, by that one."""
-    try:
-        with nullcontext() if db.kind == "postgresql" else only_worker(db.lock_file):
-            await work()
-    except AlreadyRunning:
-        say("a worker is at work on this database: waiting for it to screen this batch")
-        await _over(db, batch_id)
+async def _work(job: ScreeningJob, settings: Settings, batch_id: str) -> None:
+    """By this process alone or, on a database for several, beside the others."""
+    if is_overnight(job.db, batch_id):
+        await OvernightRunner(job, settings.overnight_poll_s).until_over(batch_id)
+    elif job.db.kind == "sqlite":
+        await LocalRunner(job, settings.cases_in_flight, until_done=True).run()
+    else:
+        runner = runner_for(job, settings.cases_in_flight)
+        work, over = asyncio.create_task(runner.run()), asyncio.create_task(_over(job.db, batch_id))
+        await asyncio.wait([work, over], return_when=asyncio.FIRST_COMPLETED)
+        over.cancel()
+        runner.stop()
+        await work
 
 
-async def _beside_others(runner: Runner, db: Database, batch_id: str) -> None:
-    work, over = asyncio.create_task(runner.run()), asyncio.create_task(_over(db, batch_id))
-    await asyncio.wait([work, over], return_when=asyncio.FIRST_COMPLETED)
-    over.cancel()
-    runner.stop()
-    await work
-
-
-async def _tell(tell: Callable[[str], None] | None, batch_id: str) -> None:
-    while tell is not None:
+async def _keep_telling(tell: Callable[[], None]) -> None:
+    while True:
         await asyncio.sleep(TELL_EVERY_S)
-        await retry_in_thread(tell, batch_id)
+        await retry_in_thread(tell)
 
 
 async def _over(db: Database, batch_id: str) -> None:

@@ -70,9 +70,9 @@ def usual_pipeline(db: Database, settings: Settings) -> PipelineConfig:
     return own.pipeline if own else preset(settings.preset, budget=settings.budget)
 
 
-def configuration(settings: Settings, agents: Agents, pipeline: PipelineConfig) -> Configuration:
+def configuration(settings: Settings, pipeline: PipelineConfig) -> Configuration:
     """The configuration of a screening that begins now: everything its outcomes depend on."""
-    return configuration_of(settings, agents.describe(settings.seed), pipeline)
+    return configuration_of(settings, Agents(settings).describe(settings.seed), pipeline)
 
 
 def configuration_of(settings: Settings, usual: Mapping[str, Any], pipeline: PipelineConfig) -> Configuration:
@@ -84,18 +84,12 @@ def configuration_of(settings: Settings, usual: Mapping[str, Any], pipeline: Pip
 
 
 def open_batch(
-    db: Database,
-    actor: Actor,
-    pipeline: PipelineConfig,
-    new: NewBatch,
-    settings: Settings,
-    agents: Agents,
-    clock: Clock,
+    db: Database, actor: Actor, pipeline: PipelineConfig, new: NewBatch, settings: Settings, clock: Clock
 ) -> str:
     """Create an empty batch for rows as things stand now; its id. ValueError as `require_overnight`."""
     if new.overnight:
         require_overnight(db, settings, pipeline, 0)
-    version = save_configuration(db, configuration(settings, agents, pipeline), clock())
+    version = save_configuration(db, configuration(settings, pipeline), clock())
     of_now = replace(new, configuration_version=version, seed=settings.seed, audit_rate=settings.audit_rate)
     return create_batch(db, actor.at(clock()), of_now)
 

@@ -7,7 +7,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -253,8 +253,7 @@ class ModelHealth:
         try:
             pipeline = await retry_in_thread(usual_pipeline, self.db, settings)
             known = await retry_in_thread(settings_now, self.db, settings)
-            async with aclosing(Agents(known)) as described:
-                asked = configuration(known, described, pipeline)
+            asked = configuration(known, pipeline)
             for found in await self.agents.preflight(asked):
                 self._log(found.message, well=found.ok)
                 if not found.ok:

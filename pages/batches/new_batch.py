@@ -1,6 +1,5 @@
 """From a file to a batch, on one screen: what the file holds, what becomes of unsafe texts, what it costs, Start."""
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from jobs import uploads
-from jobs.agents import Agents, overnight_obstacle, reads_off
+from jobs.agents import overnight_obstacle, reads_off
 from jobs.intake import open_batch, receiver
 from jobs.uploads import Upload, uploaded_table
 from pages.batches import file_check, pipelines, progress
@@ -268,11 +267,7 @@ def start_buttons(
 
 def start(upload: Upload, pipeline: PipelineConfig, new: NewBatch, table: Table) -> None:
     def create() -> str:
-        settings, agents = context.settings_now(), Agents(context.settings_now())
-        try:
-            return open_batch(context.database(), context.actor(), pipeline, new, settings, agents, context.now)
-        finally:
-            asyncio.run(agents.aclose())
+        return open_batch(context.database(), context.actor(), pipeline, new, context.settings_now(), context.now)
 
     try:
         source = uploads.begin(upload, create)

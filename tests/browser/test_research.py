@@ -15,7 +15,6 @@ from playwright.sync_api import Page, expect
 from sqlalchemy import delete, func, select
 
 from jobs import intake, process
-from jobs.agents import Agents
 from pages.research.comparing import differing_pairs
 from screening.datasets.reader import read_table
 from screening.pipeline.config import preset
@@ -192,7 +191,7 @@ def waits_for_the_worker(running_app: RunningApp, db: Database) -> Iterator[str]
     """The sample data, handed in under what comes with the program; the app's own worker screens it."""
     settings, file = Settings(_env_file=None, sampler="simulated"), SAMPLE.name
     pipeline, new = preset(settings.preset), NewBatch(name=file, intake={"label_column": "label"})
-    batch_id = intake.open_batch(db, LOCAL_USER, pipeline, new, settings, Agents(settings), process.system_clock)
+    batch_id = intake.open_batch(db, LOCAL_USER, pipeline, new, settings, process.system_clock)
     intake.fill_batch(db, LOCAL_USER, batch_id, read_table(sample_rows(every=3), file), settings, process.system_clock)
     yield batch_id
     write(db, delete(pipeline_activations))

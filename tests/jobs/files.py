@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from jobs import uploads
-from jobs.agents import Agents
 from jobs.intake import fill_batch, open_batch
 from jobs.process import system_clock
 from jobs.uploads import Upload
@@ -60,7 +59,7 @@ def hand_over(db: Database, path: Path, chosen: Settings) -> Upload:
 
 def open_for(db: Database, path: Path, chosen: Settings) -> str:
     pipeline = preset("recommended", delta=0.2, budget=30)
-    return open_batch(db, LOCAL_USER, pipeline, NewBatch(name=path.name), chosen, Agents(chosen), system_clock)
+    return open_batch(db, LOCAL_USER, pipeline, NewBatch(name=path.name), chosen, system_clock)
 
 
 def take_in(chosen: Settings) -> None:

@@ -61,7 +61,7 @@ def _begin(
     caps: Caps | None = None,
     rule: Preset = "paper",
 ) -> str:
-    version = save_configuration(db, configuration(settings, Agents(settings), preset(rule)), system_clock())
+    version = save_configuration(db, configuration(settings, preset(rule)), system_clock())
     return begin_comparison(
         db, me(), batch_id, configuration=version, name="paper", most_cases=most, caps=caps or Caps()
     )

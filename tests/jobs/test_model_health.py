@@ -315,7 +315,7 @@ def ward_at(url: str, protocol: str = "messages", **more: object) -> Settings:
 def made_with(settings: Settings) -> Configuration:
     ward = {"server": "ward", "model": "m"}
     nodes = tuple(node.model_copy(update=ward) for node in preset("recommended").nodes)
-    return configuration(settings, Agents(settings), PipelineConfig(name="ward", nodes=nodes))
+    return configuration(settings, PipelineConfig(name="ward", nodes=nodes))
 
 
 @pytest.mark.parametrize("protocol", ["messages", "chat"])
@@ -350,7 +350,7 @@ def test_two_models_behind_one_host_are_told_apart_by_a_mark_of_their_paths() ->
     for other in (second, plain):
         with pytest.raises(SamplerError, match="other agents"):
             Agents(other).sampler(began, 0)
-    assert "servers" not in configuration(first, Agents(first), preset("recommended")).sampler, "it asks none"
+    assert "servers" not in configuration(first, preset("recommended")).sampler, "it asks none"
     simulated = made_with(Settings(_env_file=None, sampler="simulated", servers=first.servers))
     assert simulated.sampler["sampler"] == "simulated" and Agents(first).sampler(simulated, 0), "whatever is set by now"
 

@@ -54,7 +54,7 @@ def settings_for(stub: NotingStub) -> Settings:
 
 
 def labelled_batch(db: Database, settings: Settings, rows: int, *, unlabelled: int = 0) -> str:
-    made = configuration(settings, Agents(settings), preset("certified"))
+    made = configuration(settings, preset("certified"))
     return batch(db, rows, configured=made, reference=Label.SAFE, unlabelled=unlabelled, overnight=True)
 
 

@@ -130,7 +130,7 @@ async def test_cases_end_with_the_pipeline_they_began_with(db: Database) -> None
     keep_version(db, ADMIN.at(system_clock()), four, "", 0)
     activate(db, ADMIN.at(system_clock()), "ours", 1, "tried")
     settings = Settings(_env_file=None, sampler="simulated")
-    made = configuration(settings, Agents(settings), four)
+    made = configuration(settings, four)
     batch(db, [THROUGH_ALL] * 3, configured=made)
     with db.write() as conn:  # no service deletes a version; whoever has the database could
         conn.execute(delete(pipeline_activations))
@@ -168,7 +168,7 @@ class Row:
 
 def test_what_is_sent_is_masked_where_the_configuration_says_so() -> None:
     off, on = (Settings(mask_before_sending=one, sampler="simulated") for one in (False, True))
-    plain, masked = (configuration(one, Agents(one), preset("recommended")) for one in (off, on))
+    plain, masked = (configuration(one, preset("recommended")) for one in (off, on))
     assert plain.version != masked.version and "masking" not in plain.texts
     assert text_to_send(Row, plain.texts).text == Row.text
     shown = text_to_send(Row, masked.texts)
@@ -184,7 +184,7 @@ async def test_the_server_receives_the_masked_copy_and_the_table_keeps_the_text(
     async with StubServer(StubPlan()) as stub:
         settings = Settings(_env_file=None, anthropic_base_url=stub.url, **given)  # type: ignore[arg-type]
         async with aclosing(Agents(settings)) as agents:
-            made = configuration(settings, agents, preset("recommended"))
+            made = configuration(settings, preset("recommended"))
             batch_id = batch(db, [Row.text], configured=made)
             await LocalRunner(job_of(db, agents), 4, until_done=True).run()
         received = [json.dumps(body) for body in stub.counters.bodies]

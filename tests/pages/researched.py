@@ -51,7 +51,7 @@ async def screening_of(
     agents = Agents(settings)
     intake = {"label_column": "label", "provenance": provenance}
     new = NewBatch(name=name, intake=intake)
-    batch_id = open_batch(db, LOCAL_USER, preset("recommended"), new, settings, agents, system_clock)
+    batch_id = open_batch(db, LOCAL_USER, preset("recommended"), new, settings, system_clock)
     fill_batch(db, LOCAL_USER, batch_id, read_table(content, name), settings, system_clock)
     await LocalRunner(job_of(db, agents), 8, until_done=True).run()
     await agents.aclose()

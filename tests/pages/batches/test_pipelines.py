@@ -8,7 +8,6 @@ import pytest
 from sqlalchemy import update
 from streamlit.testing.v1 import AppTest
 
-from jobs.agents import Agents
 from jobs.intake import configuration
 from pages.batches import pipelines as editor
 from pages.batches.pipelines import draft_of, insert_after, judge_draft, with_node
@@ -162,7 +161,7 @@ def test_another_version_takes_the_place_of_one_that_is_unreadable(open_page: Op
 
 def test_each_end_is_told_and_what_can_go_on_goes_on(open_page: Opener, page_database: Database) -> None:
     settings, batch_id = Settings(_env_file=None, sampler="simulated"), asyncio.run(screened(page_database, 2))
-    version = save_configuration(page_database, configuration(settings, Agents(settings), preset("paper")), NOW)
+    version = save_configuration(page_database, configuration(settings, preset("paper")), NOW)
     tried: dict[str, Any] = {"configuration": version, "name": "paper", "most_cases": 99}
     for hour, (why, goes_on) in enumerate((("max_calls", False), ("stopped", True), ("authentication", True))):
         at = NOW + timedelta(hours=hour)
