@@ -18,15 +18,14 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from api.door import Refused
-from jobs import channels, uploads
+from jobs import channels, intake
 from jobs.channels import NotSent
-from jobs.intake import configuration, open_batch, usual_pipeline
+from jobs.intake import IntakeRuns, Upload, configuration, open_batch, usual_pipeline
 from jobs.process import Clock
-from jobs.uploads import IntakeRuns, Upload
 from screening.datasets.mapping import FileMapping
 from screening.datasets.reader import describe_reading, read_table
 from screening.datasets.rows import NewCase
-from screening.review.actors import SYSTEM
+from screening.review.policy import SYSTEM
 from screening.review.triage import Reach
 from screening.settings import Settings
 from screening.text.unique_keys import RepeatedKey, unique_keys
@@ -57,7 +56,7 @@ class Intake:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        folder = self.settings.data_directory / uploads.BY_PROGRAMS
+        folder = self.settings.data_directory / intake.BY_PROGRAMS
         self.runs = IntakeRuns(self.db, self.settings, folder, self.clock, in_turn=True)
 
     def hand_in(self, program: Program, key: str, content_sha256: str, case: NewCase) -> tuple[str, bool]:
@@ -140,7 +139,7 @@ class Intake:
                 sheet=mapping.sheet,
                 batch_id=batch_id,
             )
-            uploads.remember(upload)
+            intake.remember(upload)
         except BaseException:
             path.unlink(missing_ok=True)
             path.with_suffix(".json").unlink(missing_ok=True)

@@ -21,15 +21,15 @@ from sqlalchemy import insert, text
 from benchmarks.databases import throwaway_url
 from benchmarks.figures import tell
 from pages.review.routes import View, snapshot
-from screening.review.actors import Actor, Role
+from screening.review.policy import Actor, Role
 from screening.review.review_form import ReviewForm
 from screening.review.triage import TARGETS, Priority
-from storage.clock import new_id
 from storage.database import Database
 from storage.review import claims
 from storage.review.queue import counts, queue
 from storage.review.reviews import submit_review
 from storage.schema import batches, cases, configurations, inbox_entries
+from storage.schema.columns import new_id
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 WHO = Actor(id="bench", name="Bench", roles=frozenset({Role.REVIEWER, Role.SENIOR}))

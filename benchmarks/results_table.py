@@ -18,7 +18,7 @@ from sqlalchemy import text
 
 from benchmarks.figures import tell
 from screening.labels import Label
-from screening.review.actors import Actor, Role
+from screening.review.policy import Actor, Role
 from storage.database import Database
 from storage.research.cells import Cell, cell_choices, cell_page, confusions
 

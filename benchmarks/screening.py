@@ -34,7 +34,7 @@ from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase
 from screening.pipeline.config import preset
 from screening.pipeline.files import load_prompts
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
 from storage.batches.batches import NewBatch, create_batch

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TextIO
 
 from commands.options import Url, opened
+from jobs.intake import discard_files_of
 from jobs.process import system_clock
-from jobs.uploads import discard_files_of
 from pages.ui.words import duration, money
 from screening.datasets.export import jsonl_lines, rejected_csv
-from screening.pipeline.errors import ERROR_KINDS
-from screening.review.actors import LOCAL_USER, Acting
+from screening.pipeline.files import ERROR_KINDS
+from screening.review.policy import LOCAL_USER, Acting
 from screening.settings import Settings
 from screening.words import count_of
 from storage.batches import batches

@@ -33,7 +33,7 @@ from screening.models.simulated import KnownSampler, SimulatedSampler
 from screening.pipeline.config import PipelineConfig, chain
 from screening.pipeline.draws import DrawSource
 from screening.pipeline.files import load_prompts, read_pipeline, usage_per_call
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.review.triage import Reach
 from screening.settings import SIMULATED_NOTICE, Settings
 from screening.stopping.rules import SuccessiveElimination

@@ -10,7 +10,7 @@ from jobs.intake import usual_pipeline
 from jobs.process import system_clock
 from screening.pipeline.config import PipelineConfig, chain_bound, promises
 from screening.pipeline.files import PipelineRefused, read_pipeline, shipped_pipelines, write_pipeline
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.settings import Settings
 from storage.batches.configurations import UnknownPipeline, active_version, get_version, keep_version, list_versions
 from storage.database import Database

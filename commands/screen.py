@@ -25,7 +25,7 @@ from jobs.screening_job import ScreeningJob
 from screening.datasets.reader import Table, describe_reading
 from screening.labels import Label
 from screening.pipeline.config import PipelineConfig
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.review.triage import Reach
 from screening.settings import SIMULATED_NOTICE, Settings
 from screening.words import count_of

@@ -9,7 +9,7 @@ from typing import Annotated
 from commands.options import Url, found, opened, undamaged
 from jobs.notify import kept_anchors, read_anchors
 from jobs.process import begin, system_clock
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.settings import Settings, option_words
 from screening.words import count_of
 from storage.audit_log import anchor, verify

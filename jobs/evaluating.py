@@ -42,8 +42,7 @@ from screening.models.simulated import SimulatedSampler
 from screening.pipeline.config import PipelineConfig
 from screening.pipeline.draws import SamplerError
 from screening.pipeline.engine import Guard
-from screening.review.actors import Actor
-from screening.review.policy import Action, require
+from screening.review.policy import Action, Actor, require
 from storage.batches.counts import BatchStanding, batch_now
 from storage.database import Database
 from storage.research.cells import MOST_LISTED

@@ -17,12 +17,12 @@ from jobs.process import Clock, retry_in_thread
 from screening.models.canaries import other_names, probe
 from screening.pipeline.draws import Draw, SamplerError
 from screening.pipeline.engine import Reason, Screening, unusable_draws
-from screening.pipeline.errors import NO_LABEL, Whose, error_kind
+from screening.pipeline.files import NO_LABEL, Whose, error_kind
 from screening.settings import Settings
 from storage.batches import configurations
 from storage.batches.configurations import Configuration, Preflight
-from storage.clock import pause_after
 from storage.database import Database
+from storage.schema.columns import pause_after
 from storage.settings_store import settings_now
 from storage.site.health import Fault, find_lasting
 from storage.site.outbox import keep_fault

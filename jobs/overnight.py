@@ -16,7 +16,7 @@ from jobs.screening_job import ScreeningJob
 from screening.models.wire import SeenIds
 from screening.pipeline.draws import TOO_LONG, Draw, DrawRequest, SamplerError, Usage, sum_costs
 from screening.pipeline.engine import NodeRun, Reason, guard_for, screen, to_a_human
-from screening.pipeline.errors import error_kind
+from screening.pipeline.files import error_kind
 from storage.batches import batch_state, batches, overnight, screenings
 from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.counts import Totals

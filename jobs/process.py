@@ -19,8 +19,8 @@ from typing import Literal, ParamSpec, TypeVar
 from pydantic import ValidationError
 
 from screening.settings import Settings
-from storage.clock import pause_after
 from storage.database import Database, Fault, passing_fault
+from storage.schema.columns import pause_after
 from storage.site import health
 
 Clock = Callable[[], datetime]

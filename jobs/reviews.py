@@ -16,8 +16,7 @@ from screening.evaluation.agreement import (
 )
 from screening.evaluation.audit import AuditCase
 from screening.evaluation.metrics import Proportion
-from screening.review.actors import Actor
-from screening.review.policy import Action, require
+from screening.review.policy import Action, Actor, require
 from screening.review.review_form import ReviewLabel
 from screening.words import count_of
 from storage.batches.counts import Standing

@@ -24,17 +24,17 @@ from screening.pipeline.draws import (
     sum_costs,
 )
 from screening.pipeline.engine import NodeRun, Reason, Screening, guard_for, screen, to_a_human
-from screening.pipeline.errors import error_kind
-from screening.review.actors import SYSTEM
+from screening.pipeline.files import error_kind
+from screening.review.policy import SYSTEM
 from storage.batches import pending, screenings, single_texts
 from storage.batches.batch_state import Caps
 from storage.batches.configurations import Configurations
 from storage.batches.counts import Totals
 from storage.batches.pending import record_error, record_interruption
 from storage.batches.screenings import CaseForScreening, End, EndedRun, Suspect, give_back, start_case
-from storage.clock import pause_after
 from storage.database import Database, is_lost_connection
 from storage.research.comparisons import end_comparison, keep_compared, lose_calls, next_due
+from storage.schema.columns import pause_after
 from storage.settings_store import is_stopped
 
 MOST_STARTS = 3

@@ -6,8 +6,7 @@ import streamlit as st
 from jobs.notify import kept_anchors
 from pages.ui import auth, context, widgets
 from pages.ui.words import time_column
-from screening.review.actors import LOCAL_USER, SYSTEM
-from screening.review.policy import Action, require
+from screening.review.policy import LOCAL_USER, SYSTEM, Action, require
 from screening.text.display import visible
 from screening.words import count_of
 from storage.audit_log import Anchor, anchor, count_events, events, kinds, names, verify

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from jobs import uploads
+from jobs import intake
 from pages.batches import new_batch, progress
 from pages.research.case_list import hide_switch
 from pages.ui import context, downloads, shell, widgets
@@ -83,7 +83,7 @@ def controls(one: BatchSummary) -> None:
                 st.write("Unscreened texts will stay unscreened. This cannot be undone.")
                 if st.button("Cancel this upload"):
                     batches.cancel(db, by, one.id)
-                    uploads.discard_files_of(context.settings().data_directory, one.id)
+                    intake.discard_files_of(context.settings().data_directory, one.id)
                     st.rerun()
 
 
@@ -209,7 +209,7 @@ if "batch" in st.query_params:
         back("All uploads")
     else:
         show(one)
-elif (upload := uploads.find(folder, st.query_params.get("upload", ""), person.id)) is not None:
+elif (upload := intake.find(folder, st.query_params.get("upload", ""), person.id)) is not None:
     require(person, Action.CREATE_BATCH)
     new_batch.check_file(upload)
 else:

@@ -10,8 +10,7 @@ from pages.review.inbox_words import FOR_WORDS, HOW_CERTAIN, HOW_WORDS, LABEL_WO
 from pages.ui import context, shell, widgets
 from pages.ui.html import FlaggedPhrase, flagged_phrases, macros, texts_html, where_html
 from pages.ui.words import DELTA_MEANING, error_words, local_time, sentence, words_of
-from screening.review.actors import pseudonym
-from screening.review.policy import Action, Forbidden, is_allowed, require
+from screening.review.policy import Action, Forbidden, is_allowed, pseudonym, require
 from screening.text.display import visible
 from screening.text.injection import injection_signs
 from screening.words import count_of

@@ -28,7 +28,7 @@ from screening.datasets.rows import FileRefused, NewCase
 from screening.labels import Label, Outcome
 from screening.pipeline.config import PipelineConfig, most_calls
 from screening.pipeline.engine import Reason
-from screening.pipeline.errors import NO_LABEL
+from screening.pipeline.files import NO_LABEL
 from screening.review.policy import Action, Forbidden, is_allowed, require
 from screening.text.conversation import MOST_TURNS, Judged, Question
 from screening.text.display import visible

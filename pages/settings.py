@@ -12,8 +12,7 @@ from pages.site.site_settings import Filled, settings_form, versions
 from pages.ui import context, shell, widgets
 from pages.ui.words import literal, local_time, money, sentence, viewer_zone, words_of
 from screening.evaluation.audit import reviews_required
-from screening.review.actors import Role
-from screening.review.policy import Action, is_allowed, require
+from screening.review.policy import Action, Role, is_allowed, require
 from screening.text.display import visible
 from screening.words import count_of
 from storage import settings_store

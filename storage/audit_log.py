@@ -26,8 +26,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, String, Table, bindparam, cast, func, literal, select, text
 
-from screening.review.actors import Acting, Actor
-from screening.review.policy import Action, require
+from screening.review.policy import Acting, Action, Actor, require
 from screening.settings import Settings
 from screening.words import count_of
 from storage.database import Database, Source, reading, record

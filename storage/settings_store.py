@@ -19,8 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from sqlalchemy import Connection, insert, select
 
 from screening.evaluation.audit import AuditPlan
-from screening.review.actors import Acting, Actor
-from screening.review.policy import Action, require
+from screening.review.policy import Acting, Action, Actor, require
 from screening.review.review_form import Disposition, ReviewLabel
 from screening.review.triage import Priority
 from screening.settings import Settings

@@ -11,8 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, exists, false, func, literal, or_, select
 
 from screening.labels import Outcome
-from screening.review.actors import LOCAL_USER, SYSTEM, Acting, Actor
-from screening.review.policy import Action, is_allowed, require
+from screening.review.policy import LOCAL_USER, SYSTEM, Acting, Action, Actor, is_allowed, require
 from screening.review.triage import Priority, Reach
 from screening.text.flags import Flag
 from storage.audit_log import append

@@ -27,7 +27,7 @@ from jobs.process import system_clock
 from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.review.review_form import ReviewLabel
 from screening.review.triage import Reach
 from screening.text.received import receive

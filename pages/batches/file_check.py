@@ -13,8 +13,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from jobs.intake import receiver, told
-from jobs.uploads import Upload
+from jobs.intake import Upload, receiver, told
 from pages.ui import auth, context, widgets
 from pages.ui.words import literal, words_of
 from screening.datasets import mapping as reading

@@ -8,10 +8,9 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from jobs import uploads
+from jobs import intake
 from jobs.agents import overnight_obstacle, reads_off
-from jobs.intake import open_batch, receiver
-from jobs.uploads import Upload, uploaded_table
+from jobs.intake import Upload, open_batch, receiver, uploaded_table
 from pages.batches import file_check, pipelines, progress
 from pages.batches.file_check import REASON_WORDS, Check, check_rows, read_mapped, show_refusal
 from pages.ui import context, widgets
@@ -24,8 +23,7 @@ from screening.labels import LABELS
 from screening.pipeline.config import PipelineConfig, mean_calls, most_calls
 from screening.pipeline.draws import cost_usd
 from screening.pipeline.files import load_prompts, usage_per_call
-from screening.review.actors import Acting
-from screening.review.policy import Action, require
+from screening.review.policy import Acting, Action, require
 from screening.review.triage import Reach
 from screening.settings import Settings
 from screening.words import count_of
@@ -56,7 +54,7 @@ def upload_file() -> None:
     )
     if given is None:
         return
-    kept = uploads.keep(upload_folder(), given.name, given, context.actor().id)
+    kept = intake.keep(upload_folder(), given.name, given, context.actor().id)
     st.session_state["upload_number"] = number + 1
     st.query_params["upload"] = kept.token
     st.rerun()
@@ -64,7 +62,7 @@ def upload_file() -> None:
 
 def upload_folder() -> Path:
     """Where files lie that people have uploaded and not started."""
-    return context.settings().data_directory / uploads.BY_PEOPLE
+    return context.settings().data_directory / intake.BY_PEOPLE
 
 
 def sample_button() -> None:
@@ -72,7 +70,7 @@ def sample_button() -> None:
     if not SAMPLE.exists() or not st.button("Try sample data", icon=":material/table_view:"):
         return
     with SAMPLE.open("rb") as sample:
-        kept = uploads.keep(upload_folder(), SAMPLE.name, sample, context.actor().id)
+        kept = intake.keep(upload_folder(), SAMPLE.name, sample, context.actor().id)
     st.switch_page(Path(__file__).parents[1] / "batch_list.py", query_params={"upload": kept.token})
 
 
@@ -122,7 +120,7 @@ def confirm_file(upload: Upload, above: DeltaGenerator) -> tuple[Upload, Table, 
 
 def leave(upload: Upload) -> None:
     if st.button("Another file", icon=":material/arrow_back:"):
-        uploads.discard(upload)
+        intake.discard(upload)
         del st.query_params["upload"]
         st.rerun()
 
@@ -270,7 +268,7 @@ def start(upload: Upload, pipeline: PipelineConfig, new: NewBatch, table: Table)
         return open_batch(context.database(), context.actor(), pipeline, new, context.settings_now(), context.now)
 
     try:
-        source = uploads.begin(upload, create)
+        source = intake.begin(upload, create)
     except FileNotFoundError:  # from another window: it is in, or was not wanted
         st.query_params.clear()
         st.rerun()

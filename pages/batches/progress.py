@@ -6,18 +6,16 @@ from typing import Any
 
 import streamlit as st
 
-from jobs.intake import NOBODY
+from jobs.intake import BY_PEOPLE, NOBODY, IntakeRuns, Upload
 from jobs.process import system_clock
-from jobs.uploads import BY_PEOPLE, IntakeRuns, Upload
 from pages.ui import context, engine_view, widgets
 from pages.ui.context import compute, compute_again, singleton
 from pages.ui.words import STATE_WORDS, WORDS, duration, error_words, literal, money
 from screening.datasets.rows import FileRefused
 from screening.labels import OUTCOMES, Label
 from screening.pipeline.config import PipelineConfig
-from screening.pipeline.errors import NO_LABEL
-from screening.review.actors import Actor
-from screening.review.policy import Action, is_allowed
+from screening.pipeline.files import NO_LABEL
+from screening.review.policy import Action, Actor, is_allowed
 from screening.review.triage import Reach
 from screening.words import count_of
 from storage.batches.batch_state import ACTIVE, ENDED, STOPPED, BatchState

@@ -16,8 +16,7 @@ from pages.ui import context, engine_view, html, shell, widgets
 from pages.ui.words import OUTCOME_WORDS, REASON_WORDS, literal, local_time, sentence
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Reason
-from screening.review.actors import Actor
-from screening.review.policy import Action, Forbidden, is_allowed
+from screening.review.policy import Action, Actor, Forbidden, is_allowed
 from screening.text.display import visible
 from screening.words import count_of
 from storage.batches.counts import IN_REVIEW, PENDING

@@ -10,7 +10,7 @@ from pages.ui.words import local_time, per_thousand, percent, plain_percent
 from screening.evaluation import audit
 from screening.evaluation.estimates import AuditEstimates, Drift, Rise, bound_after, drift, estimate, rises, upper_bound
 from screening.labels import Label, Outcome
-from screening.review.actors import Actor
+from screening.review.policy import Actor
 from screening.review.review_form import FORM_VERSION
 from screening.review.triage import Reach
 from screening.stopping.evidence import Look, betting_sequence, upper_limits

@@ -15,9 +15,8 @@ from pages.ui.words import OUTCOME_WORDS, difference, error_words, money
 from screening.evaluation.metrics import Difference, exact_mcnemar, paired_amounts, paired_rates
 from screening.labels import Outcome
 from screening.pipeline.config import PipelineConfig, most_calls
-from screening.pipeline.errors import error_kind
-from screening.review.actors import Actor
-from screening.review.policy import Action, is_allowed
+from screening.pipeline.files import error_kind
+from screening.review.policy import Action, Actor, is_allowed
 from screening.text.display import visible
 from screening.words import count_of
 from storage.batches.batch_state import CAP_REACHED

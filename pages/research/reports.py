@@ -46,8 +46,7 @@ from screening.evaluation.audit import Stratum
 from screening.evaluation.estimates import WeightedRate
 from screening.evaluation.metrics import Proportion
 from screening.labels import Outcome
-from screening.review.actors import Acting, Actor
-from screening.review.policy import Action, is_allowed
+from screening.review.policy import Acting, Action, Actor, is_allowed
 from screening.review.triage import WHO_SEES_WHAT, Priority
 from screening.settings import SIMULATED_NOTICE, Settings
 from screening.words import count_of

@@ -14,8 +14,7 @@ from typing import Any
 
 from pages.ui.auth import Unidentified
 from pages.ui.context import singleton
-from screening.review.actors import Acting, Actor
-from screening.review.policy import Forbidden
+from screening.review.policy import Acting, Actor, Forbidden
 from screening.review.triage import Priority
 from storage.database import Database
 from storage.review import adjudication, claims, inbox, queue, reviews

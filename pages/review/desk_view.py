@@ -8,8 +8,7 @@ from pages.review import evidence_view, inbox_words
 from pages.review.desk import Desk, Here, place
 from pages.ui import context, html, widgets
 from pages.ui.words import WORDS, last_midnight
-from screening.review.actors import Actor, Role, pseudonym
-from screening.review.policy import Action, is_allowed
+from screening.review.policy import Action, Actor, Role, is_allowed, pseudonym
 from screening.review.review_form import ReviewForm, ReviewLabel, TextMark, contradictions, needs_disposition
 from screening.review.triage import Priority
 from screening.text.display import received_offset, shown_offset, visible

@@ -21,8 +21,7 @@ from pages.review.desk_view import colleague_names, view
 from pages.ui import auth, context, shell, widgets
 from pages.ui.http import LIVE, of_this_site
 from pages.ui.words import duration, last_midnight, local_time, seen_from
-from screening.review.actors import Acting, Actor
-from screening.review.policy import Action, Forbidden, is_allowed, require
+from screening.review.policy import Acting, Action, Actor, Forbidden, is_allowed, require
 from screening.review.triage import Priority
 from storage.audit_log import record_refusal
 from storage.database import Database

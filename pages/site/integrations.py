@@ -9,8 +9,8 @@ from jobs.channels import NotSent
 from pages.site.site_settings import settings_form
 from pages.ui import context
 from pages.ui.words import error_words, local_time, sentence, words_of
-from screening.pipeline.errors import NO_LABEL
-from screening.review.actors import Actor
+from screening.pipeline.files import NO_LABEL
+from screening.review.policy import Actor
 from screening.text.display import visible
 from screening.words import count_of
 from storage.database import Database

@@ -16,8 +16,7 @@ from screening.models.http import HttpModel
 from screening.models.wire import cache_notes
 from screening.pipeline import config, files
 from screening.pipeline.draws import Preflight
-from screening.review.actors import Actor
-from screening.review.policy import Action, is_allowed
+from screening.review.policy import Action, Actor, is_allowed
 from screening.settings import Settings
 from screening.words import count_of
 from storage.batches import configurations

@@ -11,8 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from pages.ui import context
 from pages.ui.words import DISPOSITION_WORDS, local_time
-from screening.review.actors import Actor
-from screening.review.policy import Action, is_allowed
+from screening.review.policy import Action, Actor, is_allowed
 from storage.database import Database, Stale
 from storage.settings_store import (
     SecondReviewRule,

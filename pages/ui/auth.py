@@ -16,8 +16,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pages.ui import context, html, http
-from screening.review.actors import LOCAL_USER, Actor, Role
-from screening.review.policy import Action, is_allowed, require
+from screening.review.policy import LOCAL_USER, Action, Actor, Role, is_allowed, require
 from screening.text.display import visible
 from storage.audit_log import record_refusal
 from storage.review import inbox

@@ -18,8 +18,7 @@ from jobs.computing import Cache, Computation, NotComputed, SideProcess, without
 from jobs.intake import configuration_of
 from pages.ui import http
 from screening.pipeline.config import PipelineConfig, preset
-from screening.review.actors import LOCAL_USER, Acting, Actor
-from screening.review.policy import Forbidden
+from screening.review.policy import LOCAL_USER, Acting, Actor, Forbidden
 from screening.settings import Settings
 from storage import audit_log, settings_store
 from storage.batches.configurations import Configuration, active_version

@@ -28,8 +28,7 @@ from pages.ui.words import literal
 from screening.datasets import export as datasets
 from screening.datasets.rows import RejectedRow
 from screening.labels import Label
-from screening.review.actors import Acting, Actor
-from screening.review.policy import Action, Forbidden, is_allowed
+from screening.review.policy import Acting, Action, Actor, Forbidden, is_allowed
 from screening.words import count_of
 from storage.audit_log import record_refusal
 from storage.batches.batches import BatchSummary

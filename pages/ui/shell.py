@@ -18,9 +18,8 @@ from streamlit.delta_generator import DeltaGenerator
 from pages.ui import auth, context
 from pages.ui.context import SharedLook, singleton
 from pages.ui.words import error_words, literal, local_time, sentence, words_of
-from screening.pipeline.errors import error_kind
-from screening.review.actors import Actor
-from screening.review.policy import Action, is_allowed
+from screening.pipeline.files import error_kind
+from screening.review.policy import Action, Actor, is_allowed
 from screening.settings import SIMULATED_NOTICE
 from screening.text.display import visible
 from screening.words import count_of

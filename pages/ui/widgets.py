@@ -19,8 +19,8 @@ from pages.ui.shell import FOLDER, mount
 from pages.ui.words import WORDS, error_words, literal, local_time
 from screening.labels import Outcome
 from screening.pipeline.config import PipelineConfig
-from screening.pipeline.errors import NO_LABEL
-from screening.review.actors import Actor
+from screening.pipeline.files import NO_LABEL
+from screening.review.policy import Actor
 from screening.settings import Settings
 from screening.text.display import visible
 from screening.words import count_of

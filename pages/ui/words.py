@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from screening.evaluation.metrics import Difference, Proportion
 from screening.labels import Outcome
 from screening.pipeline.engine import Reason
-from screening.pipeline.errors import error_kind
+from screening.pipeline.files import error_kind
 from screening.review.review_form import Disposition
 from screening.text.display import visible
 from screening.text.flags import Flag

@@ -1,5 +1,5 @@
-"""A pipeline as a TOML text, which a site writes, keeps and exchanges; and the prompts as versioned files, with what a
-call of them takes.
+"""What comes in files: a pipeline as a TOML text, which a site writes, keeps and exchanges; the prompts, with what a
+call of them takes; and every kind of error of a case and reason of a stop.
 """
 
 import hashlib
@@ -8,9 +8,10 @@ import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tomli_w
 from pydantic import ValidationError
@@ -199,3 +200,35 @@ def usage_per_call(prompts: PromptSet, nodes: Sequence[NodeConfig], characters: 
     fixed = sum(estimated_tokens(prompts.system(node.name, agent=node.agent)) for node in nodes) / len(nodes)
     frame_and_text = _FRAME_TOKENS + math.ceil(characters / _TEXT_CHARACTERS_PER_TOKEN)
     return Usage(input_tokens=math.ceil(fixed) + frame_and_text, output_tokens=_ANSWER_TOKENS)
+
+
+class Whose(StrEnum):
+    MODEL = "model"
+    TEXT = "text"
+    SITE = "site"
+
+
+class ErrorKind(NamedTuple):
+    whose: Whose
+    words: str
+    passes: bool = False
+    mend: str = ""
+
+
+NO_LABEL = "no_usable_answer"
+_TABLE = tomllib.loads(Path(__file__).with_name("errors.toml").read_text(encoding="utf-8"))
+ERROR_KINDS: Mapping[str, ErrorKind] = {
+    kind: ErrorKind(whose, told["words"], told.get("passes", False), _TABLE["mends"].get(told.get("mend"), ""))
+    for whose in Whose
+    for kind, told in _TABLE[whose].items()
+}
+NOT_THE_MODEL = sorted(kind for kind, known in ERROR_KINDS.items() if known.whose is not Whose.MODEL)
+
+
+def error_kind(kind: str) -> ErrorKind:
+    """What is known of this kind. One that is not listed is the model's, comes again, and is told as it is called.
+
+    >>> error_kind("node_melted")
+    ErrorKind(whose=<Whose.MODEL: 'model'>, words='node melted', passes=False, mend='')
+    """
+    return ERROR_KINDS.get(kind) or ErrorKind(Whose.MODEL, kind.replace("_", " "))

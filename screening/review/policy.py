@@ -1,16 +1,66 @@
-"""Who may do what: one table of role, action and ownership (policy.toml). Every service asks it first.
+"""Who acts, and who may do what: one table of role, action and ownership (policy.toml), which every service asks first.
 
 Rules about the *state* of a case (a lock, blinded review first) are not here but where that state is read.
 """
 
+import hmac
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from screening.review.actors import Actor, Role
+
+class Role(StrEnum):
+    REVIEWER = "reviewer"
+    SENIOR = "senior"
+    RESEARCHER = "researcher"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """One identified person, as every service is told who asks; ``id`` is the account's."""
+
+    id: str
+    name: str
+    roles: frozenset[Role]
+
+    def at(self, now: datetime) -> "Acting":
+        """This person, acting at this moment: the value that services take as ``by``."""
+        return Acting(self, now)
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """Who does something, and when: what every fact that is written down says of itself."""
+
+    actor: Actor
+    now: datetime
+
+    @property
+    def id(self) -> str:
+        return self.actor.id
+
+
+LOCAL_USER = Actor(id="local", name="Local user", roles=frozenset(Role))
+"""The one user of an embedded installation without sign-in."""
+
+SYSTEM = Actor(id="system", name="Second Look", roles=frozenset())
+"""The worker and the command line's own steps: recorded as an actor, permitted nothing by role."""
+
+
+def pseudonym(key: str, account_id: str) -> str:
+    """A reviewer's name in exports under a site's key (HMAC-SHA256): the same for the same person, and it does not say
+    who. Another key gives other names.
+
+    >>> pseudonym("a", "ann") == pseudonym("a", "ann"), pseudonym("a", "ann") == pseudonym("b", "ann")
+    (True, False)
+    """
+    return "reviewer-" + hmac.new(key.encode(), account_id.encode(), "sha256").hexdigest()[:12]
 
 
 class Action(StrEnum):
@@ -27,8 +77,8 @@ class Action(StrEnum):
     ASSIGN = "assign"
     VIEW_TEXT = "view_text"
     VIEW_EVIDENCE = "view_evidence"
-    RATE = "rate"
-    READ_SECOND = "read_second"
+    REVIEW = "review"
+    REVIEW_AGAIN = "review_again"
     ACKNOWLEDGE = "acknowledge"
     REQUEST_REVIEW = "request_review"
     VIEW_REVIEWS = "view_reviews"
@@ -74,9 +124,9 @@ class Forbidden(Exception):
 def is_allowed(actor: Actor, action: Action, owner: str | None = None) -> bool:
     """Whether any of the actor's roles grants the action on a thing of this owner (None: nobody's).
 
-    >>> from screening.review.actors import Actor, Role
+    >>> from screening.review.policy import Actor, Role
     >>> ann = Actor(id="ann", name="Ann", roles=frozenset({Role.REVIEWER}))
-    >>> [is_allowed(ann, Action.RATE, owner=owner) for owner in ("ann", "bo", None)]
+    >>> [is_allowed(ann, Action.REVIEW, owner=owner) for owner in ("ann", "bo", None)]
     [True, False, False]
     """
     scopes = {scope for role, scope in POLICY[action].items() if role in actor.roles}

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, exists, func, select, update
 
-from screening.review.actors import Acting
+from screening.review.policy import Acting
 from storage import audit_log
 from storage.batches.counts import Totals, totals
 from storage.database import record

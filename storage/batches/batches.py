@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, func, select, update
 
-from screening.review.actors import SYSTEM, Acting, Actor
-from screening.review.policy import Action, require
+from screening.review.policy import SYSTEM, Acting, Action, Actor, require
 from screening.review.triage import Reach
 from storage import audit_log
 from storage.batches.batch_state import (
@@ -25,9 +24,9 @@ from storage.batches.batch_state import (
     standings,
 )
 from storage.batches.overnight import lose_unused
-from storage.clock import new_id
 from storage.database import Database, insert_once, record
 from storage.schema import batches, pending_cases, screenings
+from storage.schema.columns import new_id
 
 RATE_WINDOW = timedelta(seconds=60)
 

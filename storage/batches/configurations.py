@@ -17,8 +17,7 @@ from sqlalchemy import Connection, Row, exists, insert, select, update
 from screening.models.canaries import Probed
 from screening.pipeline.config import PipelineConfig, chain_bound, require_decidable
 from screening.pipeline.files import PipelineRefused
-from screening.review.actors import Acting, Actor
-from screening.review.policy import Action, require
+from screening.review.policy import Acting, Action, Actor, require
 from storage.audit_log import append, serialise
 from storage.database import Database, Source, Stale, insert_into, reading, record
 from storage.schema import cases, configurations, node_runs, pipeline_activations, pipeline_versions, preflights

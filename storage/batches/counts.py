@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, case, func, or_, se
 from sqlalchemy.dialects import postgresql, sqlite
 
 from screening.labels import Outcome
-from screening.review.actors import Actor
+from screening.review.policy import Actor
 from storage.database import Database, insert_for, record
 from storage.schema.intake import batch_counts, batches, cases
 from storage.schema.review import (

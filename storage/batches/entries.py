@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, exists, func, literal, select, true, update
 
 from screening.labels import Label
-from screening.review.actors import SYSTEM
+from screening.review.policy import SYSTEM
 from screening.review.triage import Placement, Priority, due_at, ordinary_why, research_coin, unscreened_placement
 from storage.audit_log import Detail, append
 from storage.batches.batch_state import BatchState, Standing, batch_row, is_cancelled, standings

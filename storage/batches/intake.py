@@ -13,8 +13,7 @@ from sqlalchemy import Connection, Row, Select, func, insert, select
 
 from screening.datasets.rows import NewCase, RejectedRow
 from screening.pipeline.draws import ScreenedText, screened_thread
-from screening.review.actors import SYSTEM, Acting, Actor
-from screening.review.policy import Action, require
+from screening.review.policy import SYSTEM, Acting, Action, Actor, require
 from screening.review.triage import Reach
 from screening.text.conversation import thread_of
 from screening.text.display import MASKING_VERSION, mask
@@ -25,9 +24,9 @@ from storage.batches import counts
 from storage.batches.batch_state import TAKES_ROWS, UnknownBatch, batch_row, change, standings
 from storage.batches.counts import PENDING, Kind, totals
 from storage.batches.entries import enter_unscreened
-from storage.clock import new_id, shared_now
 from storage.database import Database, Source, reading
 from storage.schema import batches, cases, live_runs, pending_cases, rejected_rows
+from storage.schema.columns import new_id, shared_now
 
 NOT_YET = "not_yet"
 """The cause of an entry whose case is still to be screened: none has failed."""

@@ -17,8 +17,8 @@ from screening.pipeline.draws import Answer, Draw, Usage, decode_draws
 from storage.batches.batch_state import batch_row
 from storage.batches.pending import batches_with_ready_cases, keep_error
 from storage.batches.screenings import restore_draw
-from storage.clock import new_id
 from storage.database import Database, Source, reading, record, writing
+from storage.schema.columns import new_id
 from storage.schema.engine import case_errors, message_batches, message_requests, node_runs, screenings
 from storage.schema.intake import batches, cases, pending_cases
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Float, Integer, Row, Select, bindparam, func, or_, select, update
 
-from screening.review.actors import SYSTEM
+from screening.review.policy import SYSTEM
 from storage.batches import counts
 from storage.batches.batch_state import pause_in, standing, standings
 from storage.batches.counts import PENDING, Kind, Totals
-from storage.clock import shared_now
 from storage.database import Database, insert_into
 from storage.schema import batches, call_limits, case_errors, cases
 from storage.schema import pending_cases as waiting_cases
+from storage.schema.columns import shared_now
 
 LONGEST_KIND, LONGEST_MESSAGE = 40, 500
 LONGEST_PUT_OFF = timedelta(minutes=1)

@@ -12,8 +12,7 @@ from screening.datasets.rows import RejectedRow
 from screening.labels import OUTCOMES, Label
 from screening.pipeline.config import PipelineConfig, promises, version_of
 from screening.pipeline.engine import MAIN, Reason
-from screening.review.actors import SYSTEM, Acting, Actor
-from screening.review.policy import Action, require
+from screening.review.policy import SYSTEM, Acting, Action, Actor, require
 from storage.audit_log import append
 from storage.batches.batches import find_batch
 from storage.batches.configurations import load_configuration, pipeline_bound

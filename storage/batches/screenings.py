@@ -23,7 +23,7 @@ from screening.pipeline.draws import (
     unusable,
 )
 from screening.pipeline.engine import MAIN, NodeRun, Reason, Screening, to_a_human
-from screening.review.actors import SYSTEM
+from screening.review.policy import SYSTEM
 from screening.review.triage import Placement, Reach, audit_placement, priority_for
 from screening.stopping.rules import Ended, Verdict
 from screening.text.flags import REFUSES_SAFE, Flag

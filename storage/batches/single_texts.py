@@ -13,8 +13,7 @@ from screening.labels import Outcome
 from screening.pipeline.config import PipelineConfig
 from screening.pipeline.draws import read_distribution
 from screening.pipeline.engine import Reason
-from screening.review.actors import Acting, Actor
-from screening.review.policy import Action, Forbidden
+from screening.review.policy import Acting, Action, Actor, Forbidden
 from screening.text.conversation import Thread, thread_of
 from storage.batches import batches, intake
 from storage.batches.batch_state import BatchState, standing
@@ -23,10 +22,10 @@ from storage.batches.configurations import Configuration, Configurations
 from storage.batches.intake import IntakeClosed
 from storage.batches.pending import PARKED, end_starts, keep_error, waiting_single_texts
 from storage.batches.screenings import runs_of
-from storage.clock import shared_now
 from storage.database import Database, insert_into, record
 from storage.schema import batches as batches_table
 from storage.schema import case_errors, cases, live_runs, pending_cases, screenings
+from storage.schema.columns import shared_now
 from storage.visibility import is_in_review
 
 

@@ -21,8 +21,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, exists, false, f
 
 from screening.labels import Label
 from screening.pipeline.engine import MAIN
-from screening.review.actors import Acting, Actor
-from screening.review.policy import Action, is_allowed, require
+from screening.review.policy import Acting, Action, Actor, is_allowed, require
 from storage.audit_log import append
 from storage.batches.counts import IN_REVIEW, PENDING, Kind, kinds
 from storage.batches.results import Result, read_results

@@ -11,16 +11,15 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, case,
 
 from screening.pipeline.draws import Usage
 from screening.pipeline.engine import Screening
-from screening.review.actors import SYSTEM, Acting, Actor
-from screening.review.policy import Action, is_allowed, require
+from screening.review.policy import SYSTEM, Acting, Action, Actor, is_allowed, require
 from storage.audit_log import append
 from storage.batches.batch_state import CAP_REACHED, Caps
 from storage.batches.configurations import UnreadableConfiguration, load_configuration
 from storage.batches.counts import Totals
 from storage.batches.screenings import CaseForScreening, case_of
-from storage.clock import new_id
 from storage.database import Database, Source, insert_once, record, writing
 from storage.schema import batches, cases, comparison_outcomes, comparisons, node_runs, screenings
+from storage.schema.columns import new_id
 from storage.visibility import accepted_label, hidden_from, was_erased
 
 NO_CAPS = Caps()

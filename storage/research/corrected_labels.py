@@ -11,8 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
 from screening.evaluation.audit import model_words, pipeline_version, prompt_version, rule_words
-from screening.review.actors import SYSTEM, Acting, Actor, pseudonym
-from screening.review.policy import Action, require
+from screening.review.policy import SYSTEM, Acting, Action, Actor, pseudonym, require
 from storage.audit_log import append
 from storage.batches.configurations import pipeline_bound
 from storage.batches.intake import text_as_received, text_page

@@ -22,8 +22,7 @@ from screening.evaluation.recording import DrawBook, Item, NodeDraws
 from screening.labels import Label, Outcome
 from screening.pipeline.draws import ScreenedText
 from screening.pipeline.engine import MAIN, Guard, guard_for
-from screening.review.actors import Actor
-from screening.review.policy import Action, require
+from screening.review.policy import Action, Actor, require
 from storage.batches.batch_state import batch_row
 from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.counts import kind_of

@@ -14,8 +14,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, and_,
 from screening.evaluation.audit import AuditCase, audit_coin
 from screening.evaluation.metrics import Proportion
 from screening.labels import Label, Outcome
-from screening.review.actors import Actor
-from screening.review.policy import Action, require
+from screening.review.policy import Action, Actor, require
 from screening.review.triage import Priority, Reach
 from storage.batches.counts import ENDED, rows_of
 from storage.database import Database

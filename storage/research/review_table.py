@@ -9,8 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
-from screening.review.actors import Acting, Actor, pseudonym
-from screening.review.policy import Action, require
+from screening.review.policy import Acting, Action, Actor, pseudonym, require
 from screening.review.triage import Priority, second_review_coin
 from storage.audit_log import append
 from storage.database import Database

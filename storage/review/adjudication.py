@@ -9,8 +9,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Integer, Select, bindparam, func, insert, select, update
 
 from screening.labels import Outcome
-from screening.review.actors import LOCAL_USER, SYSTEM, Acting, Actor, Role
-from screening.review.policy import Action, require
+from screening.review.policy import LOCAL_USER, SYSTEM, Acting, Action, Actor, Role, require
 from screening.review.review_form import ReviewForm, ReviewLabel
 from screening.review.triage import Priority, floor, second_review_coin
 from storage.audit_log import append
@@ -60,7 +59,7 @@ def _requests_of(case_id: str) -> Select[Any]:
 
 def has_asked(db: Source, actor: Actor, case_id: str) -> bool:
     """Whether this person asked for a second opinion of the case. Raises Forbidden."""
-    require(actor, Action.RATE, actor.id)
+    require(actor, Action.REVIEW, actor.id)
     with reading(db) as conn:
         by_them = second_review_requests.c.asked_by == actor.id
         return conn.execute(_requests_of(case_id).where(by_them)).first() is not None

@@ -13,8 +13,7 @@ from typing import Any
 
 from sqlalchemy import BindParameter, ColumnElement, Connection, and_, bindparam, case, false, func, or_, select, true
 
-from screening.review.actors import Acting, Actor, Role
-from screening.review.policy import Action, is_allowed, require
+from screening.review.policy import Acting, Action, Actor, Role, is_allowed, require
 from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.database import Database, Source, record, writing

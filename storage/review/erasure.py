@@ -10,15 +10,13 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, SelectBase, Table, case, false, func, or_, select, true, update
 
-from screening.review.actors import SYSTEM, Acting, Actor
-from screening.review.policy import Action, require
+from screening.review.policy import SYSTEM, Acting, Action, Actor, require
 from storage.audit_log import append
 from storage.batches.batch_state import TAKES_ROWS
-from storage.clock import new_id
 from storage.database import Database
 from storage.review.claims import UNASSIGNED
 from storage.review.follow_ups import is_listed
-from storage.schema.columns import ERASED, metadata
+from storage.schema.columns import ERASED, metadata, new_id
 from storage.schema.engine import screenings
 from storage.schema.intake import batches, cases, pending_cases, rejected_rows
 from storage.schema.review import acknowledgements, drafts, erasure_requests, follow_ups, inbox_entries

@@ -8,8 +8,7 @@ from typing import Any
 from sqlalchemy import BindParameter, Connection, String, and_, bindparam, exists, func, insert, select, update
 
 from screening.datasets.mapping import names_people
-from screening.review.actors import Acting
-from screening.review.policy import Action, require
+from screening.review.policy import Acting, Action, require
 from screening.review.triage import Priority
 from screening.text.conversation import Thread, thread_of
 from storage.audit_log import append

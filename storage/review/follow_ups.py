@@ -15,8 +15,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, exists, func, insert, or_, select, update
 
 from screening.labels import Outcome
-from screening.review.actors import Acting, Actor, Role
-from screening.review.policy import Action, is_allowed, require
+from screening.review.policy import Acting, Action, Actor, Role, is_allowed, require
 from screening.review.review_form import Disposition
 from screening.review.triage import Reach, audit_placement
 from storage.audit_log import append

@@ -10,8 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, select, update
 
-from screening.review.actors import Acting, Actor, Role
-from screening.review.policy import Action, require
+from screening.review.policy import Acting, Action, Actor, Role, require
 from screening.review.review_form import ReviewLabel
 from screening.review.triage import Priority
 from storage.audit_log import append
@@ -273,7 +272,7 @@ def standing(db: Database, by: Acting, case_id: str, token: str | None) -> Stand
 
 def what_follows(db: Database, by: Acting, case_id: str) -> tuple[Next, Sequence[Any]]:
     """What a case that this person has read still waits for, and its open follow-ups. Raises Forbidden, KeyError."""
-    require(by.actor, Action.RATE, by.id)
+    require(by.actor, Action.REVIEW, by.id)
     with db.read() as conn:
         entry = conn.execute(_ENTRY.where(_entry.case_id == case_id)).first()
         if entry is None:

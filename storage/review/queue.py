@@ -15,8 +15,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Integer, Select, bindparam, func, literal, select, union_all
 
-from screening.review.actors import Acting, Actor
-from screening.review.policy import Action, require
+from screening.review.policy import Acting, Action, Actor, require
 from screening.review.triage import Priority
 from storage.database import Database, begins, record
 from storage.review.claims import NOW, in_hand, in_order, is_kept, is_open, moment, of_batch, of_priority, state, why_of

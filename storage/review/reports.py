@@ -9,8 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Integer, Select, String, Table, bindparam, func, or_, select
 
 from screening.evaluation.metrics import Proportion
-from screening.review.actors import Acting, Actor
-from screening.review.policy import Action, require
+from screening.review.policy import Acting, Action, Actor, require
 from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.database import Database

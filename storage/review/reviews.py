@@ -12,8 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, case, delete, exists, insert, select, update
 
-from screening.review.actors import Acting, Actor
-from screening.review.policy import Action, Forbidden, require
+from screening.review.policy import Acting, Action, Actor, Forbidden, require
 from screening.review.review_form import FORM_VERSION, Disposition, ReviewForm, ReviewLabel, needs_disposition
 from screening.review.triage import Priority
 from storage.audit_log import append
@@ -58,7 +57,7 @@ def submit_review(
     A repeated ``submission_id``, which becomes the review's id, is harmless: None, since the case may have moved on.
     Raises DispositionNeeded, and LeaseLost without the current token; the form is then kept as a draft.
     """
-    require(by.actor, Action.RATE, by.id)
+    require(by.actor, Action.REVIEW, by.id)
     try:
         with db.write() as conn:
             return _submit(conn, by, case_id, token, form, submission_id)
@@ -81,7 +80,7 @@ def _submit(
     if review_round == "third":  # the claim has seen to all of this; it is checked again where it counts
         require(by.actor, Action.ADJUDICATE)
     for reviewer in conn.execute(select(reviews.c.reviewer).where(reviews.c.case_id == case_id)).scalars().all():
-        require(by.actor, Action.READ_SECOND, reviewer)
+        require(by.actor, Action.REVIEW_AGAIN, reviewer)
     _require_disposition(conn, case_id, form, settings := current(conn).settings)
     blind = is_blind(conn, by.actor, case_id, first=True)
     _insert(conn, by, case_id, form, submission_id, version=1, review_round=review_round, blind=blind)
@@ -117,7 +116,7 @@ def revise(db: Database, by: Acting, case_id: str, form: ReviewForm, reason: str
     with db.write() as conn:
         lock_entry(conn, case_id)
         before = _last(conn, by.actor, case_id)
-        require(by.actor, Action.RATE, None if before is None else before.reviewer)
+        require(by.actor, Action.REVIEW, None if before is None else before.reviewer)
         if _is_stored(conn, by.actor, case_id, submission_id):
             return None
         if is_erased(conn, case_id):
@@ -143,7 +142,7 @@ def _is_stored(conn: Connection, actor: Actor, case_id: str, submission_id: str)
     """Whether this submission is in already; Forbidden when the id belongs to something else."""
     row = conn.execute(select(reviews.c.reviewer, reviews.c.case_id).where(reviews.c.id == submission_id)).first()
     if row is not None and (row.reviewer, row.case_id) != (actor.id, case_id):
-        raise Forbidden(actor, Action.RATE)
+        raise Forbidden(actor, Action.REVIEW)
     return row is not None
 
 
@@ -239,7 +238,7 @@ def take_back(db: Database, by: Acting, case_id: str, review_id: str, lease: tim
         entry = lock_entry(conn, case_id)
         row = conn.execute(select(reviews).where(reviews.c.id == review_id)).first()
         if row is not None and entry is not None:
-            require(by.actor, Action.RATE, row.reviewer)
+            require(by.actor, Action.REVIEW, row.reviewer)
             _require_untouched(conn, row, entry, by.now)
             _move(conn, row, by.now)
             theirs = {"assignee": by.id, "assigned_by": by.id, "assigned_until": by.now}
@@ -302,7 +301,7 @@ LONGEST_DRAFT = 20_000
 
 def save_draft(db: Database, by: Acting, case_id: str, body: Mapping[str, Any]) -> None:
     """Keep what this person has filled in so far, over what was kept. Raises Forbidden, ValueError for too long."""
-    require(by.actor, Action.RATE, by.id)
+    require(by.actor, Action.REVIEW, by.id)
     if len(json.dumps(dict(body), ensure_ascii=False)) > LONGEST_DRAFT:
         raise ValueError("the draft is too long to be kept")
     with db.write() as conn:
@@ -318,7 +317,7 @@ def _keep_draft(conn: Connection, reviewer: str, case_id: str, body: Mapping[str
 
 def load_draft(db: Database, actor: Actor, case_id: str) -> Mapping[str, Any] | None:
     """What this person has filled in so far; None without a draft. Raises Forbidden."""
-    require(actor, Action.RATE, actor.id)
+    require(actor, Action.REVIEW, actor.id)
     query = select(drafts.c.body).where(drafts.c.case_id == case_id, drafts.c.reviewer == actor.id)
     return next(iter(db.values(query)), None)
 

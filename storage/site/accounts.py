@@ -19,12 +19,11 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select, update
 
-from screening.review.actors import Acting, Actor, Role
-from screening.review.policy import Action, require
+from screening.review.policy import Acting, Action, Actor, Role, require
 from storage.audit_log import append, serialise
-from storage.clock import new_id
 from storage.database import Database, insert_once, record
 from storage.schema import accounts, programs, sessions
+from storage.schema.columns import new_id
 from storage.settings_store import SiteSettings, current
 
 TOUCH = timedelta(seconds=30)

@@ -17,7 +17,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Table, func, insert, select, text
 from sqlalchemy.exc import DatabaseError
 
-from screening.review.actors import SYSTEM
+from screening.review.policy import SYSTEM
 from storage import audit_log
 from storage.audit_log import Anchor
 from storage.database import NEWEST_REVISION, Database, revision_of

@@ -11,10 +11,9 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, exists, func, insert, or_, select, update
 
-from screening.pipeline.errors import NOT_THE_MODEL
-from storage.clock import shared_now
+from screening.pipeline.files import NOT_THE_MODEL
 from storage.database import Database, Source, insert_into, reading
-from storage.schema.columns import Moment
+from storage.schema.columns import Moment, shared_now
 from storage.schema.engine import case_errors, node_runs
 from storage.schema.intake import batches, pending_cases
 from storage.schema.site import duties, process_heartbeats, site_faults

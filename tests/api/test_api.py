@@ -28,8 +28,7 @@ from screening.datasets.mapping import ColumnMapping, FileMapping
 from screening.datasets.reader import read_table
 from screening.labels import Label, Outcome
 from screening.pipeline.config import preset
-from screening.review.actors import LOCAL_USER
-from screening.review.policy import Forbidden
+from screening.review.policy import LOCAL_USER, Forbidden
 from screening.review.triage import Reach
 from screening.settings import Settings
 from storage.batches.batches import cancel

@@ -11,7 +11,7 @@ from playwright.sync_api import FilePayload, Locator, Page, expect
 from playwright.sync_api import TimeoutError as TooSlow
 from sqlalchemy import delete, select, update
 
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.review.triage import Priority
 from storage import settings_store
 from storage.database import Database

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import Page, expect
 
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.review.review_form import Disposition
 from screening.review.triage import Priority
 from storage.database import Database

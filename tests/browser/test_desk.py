@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.review.triage import Priority
 from screening.text import display, injection, received
 from storage.database import Database

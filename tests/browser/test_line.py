@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from psycopg.sql import SQL, Identifier
 from sqlalchemy import func, select, update
 
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.review.triage import Priority
 from storage.database import Database
 from storage.review.reviews import load_draft

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import select
 
 from jobs.channels import describe
-from screening.review.actors import LOCAL_USER, Actor, Role
+from screening.review.policy import LOCAL_USER, Actor, Role
 from screening.review.triage import Priority
 from storage.database import Database
 from storage.review import claims

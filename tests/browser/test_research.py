@@ -18,7 +18,7 @@ from jobs import intake, process
 from pages.research.comparing import differing_pairs
 from screening.datasets.reader import read_table
 from screening.pipeline.config import preset
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.settings import Settings
 from storage.batches.batches import NewBatch, progress
 from storage.database import Database

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import delete, select, update
 
-from screening.review.actors import LOCAL_USER, Actor, Role
+from screening.review.policy import LOCAL_USER, Actor, Role
 from screening.review.triage import Priority
 from storage.database import Database
 from storage.review import inbox

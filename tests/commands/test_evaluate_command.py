@@ -12,7 +12,7 @@ from jobs.evaluating import ask_of, evaluate_batch
 from pages.ui.downloads import CORRECTED_LABELS
 from screening.pipeline.config import chain
 from screening.pipeline.files import write_pipeline
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.stopping.rules import MajorityVote
 from storage.batches.batches import list_batches
 from storage.database import Database

@@ -20,11 +20,11 @@ import pytest
 from sqlalchemy import insert, select
 
 from commands import screen
-from jobs import uploads
+from jobs import intake
 from jobs.intake import receiver
 from jobs.process import system_clock
 from screening.datasets.reader import Table
-from screening.review.actors import LOCAL_USER, Actor
+from screening.review.policy import LOCAL_USER, Actor
 from screening.settings import Settings
 from storage.audit_log import events
 from storage.batches.batch_state import BatchState
@@ -260,13 +260,13 @@ def test_a_cancelled_batch_leaves_no_file_on_disk_and_no_other_file_is_touched(
     monkeypatch.setenv("SECOND_LOOK_DATA_DIRECTORY", str(tmp_path))
     made, other = posts(db, 1), posts(db, 1)
     theirs = []
-    for folder in (tmp_path / name for name in uploads.FOLDERS):
+    for folder in (tmp_path / name for name in intake.FOLDERS):
         for batch_id in (made, other):
-            kept = uploads.keep(folder, "a.csv", BytesIO(b"id,text\n1,a quiet day\n"), "ann")
-            uploads.remember(replace(kept, batch_id=batch_id))
+            kept = intake.keep(folder, "a.csv", BytesIO(b"id,text\n1,a quiet day\n"), "ann")
+            intake.remember(replace(kept, batch_id=batch_id))
         theirs.append(kept.path)
     assert run("batches", "cancel", made, "--database", database_url).code == 0
-    left = {path for folder in uploads.FOLDERS for path in (tmp_path / folder).iterdir()}
+    left = {path for folder in intake.FOLDERS for path in (tmp_path / folder).iterdir()}
     assert left == {path.with_suffix(suffix) for path in theirs for suffix in ("", ".json")}
 
 

@@ -13,8 +13,7 @@ from jobs.agents import settings_for
 from screening.pipeline.config import PipelineConfig, preset
 from screening.pipeline.draws import SamplerError
 from screening.pipeline.files import read_pipeline, shipped_pipelines, write_pipeline
-from screening.review.actors import LOCAL_USER
-from screening.review.policy import Action
+from screening.review.policy import LOCAL_USER, Action
 from screening.settings import Settings
 from storage.audit_log import record_refusal
 from storage.batches.configurations import activate, keep_version

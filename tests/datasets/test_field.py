@@ -27,7 +27,7 @@ from screening.datasets.reader import read_table
 from screening.datasets.rows import ColumnsUnclear, FileRefused, NewCase, Reason, RejectedRow
 from screening.labels import Label
 from screening.pipeline.engine import Reason as Ended
-from screening.pipeline.errors import ERROR_KINDS
+from screening.pipeline.files import ERROR_KINDS
 from screening.text.conversation import Judged, Question, Role
 from screening.text.flags import REFUSES_SAFE, STATED, Flag
 from tests.datasets.reading import RISK, lines, parquet, read, saved, talk

@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jobs import uploads
-from jobs.intake import fill_batch, open_batch
+from jobs import intake
+from jobs.intake import Upload, fill_batch, open_batch
 from jobs.process import system_clock
-from jobs.uploads import Upload
 from screening.datasets.reader import read_table
 from screening.pipeline.config import preset
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.settings import Settings
 from storage.batches.batches import NewBatch
 from storage.database import Database
@@ -50,11 +49,11 @@ def batch_from(db: Database, path: Path, chosen: Settings) -> str:
 def hand_over(db: Database, path: Path, chosen: Settings) -> Upload:
     """The file as the upload page hands it to `IntakeRuns`: kept, confirmed as proposed, with an empty batch."""
     with path.open("rb") as stream:
-        kept = uploads.keep(chosen.data_directory / uploads.BY_PEOPLE, path.name, stream, LOCAL_USER.id)
+        kept = intake.keep(chosen.data_directory / intake.BY_PEOPLE, path.name, stream, LOCAL_USER.id)
     table = read_table(kept.path, kept.name)
     batch_id = open_for(db, path, chosen)
     confirmed = replace(kept, mapping=table.profile.mapping, label_values=dict(table.labels))
-    return uploads.begin(confirmed, lambda: batch_id)
+    return intake.begin(confirmed, lambda: batch_id)
 
 
 def open_for(db: Database, path: Path, chosen: Settings) -> str:
@@ -67,8 +66,8 @@ def take_in(chosen: Settings) -> None:
     runs = runs_of(Database(chosen.database_url), chosen)
     runs.resume()
     runs.wait()
-    sys.exit(1 if list(uploads.unfinished_uploads(runs.folder)) else 0)
+    sys.exit(1 if list(intake.unfinished_uploads(runs.folder)) else 0)
 
 
-def runs_of(db: Database, chosen: Settings) -> uploads.IntakeRuns:
-    return uploads.IntakeRuns(db, chosen, chosen.data_directory / uploads.BY_PEOPLE, system_clock)
+def runs_of(db: Database, chosen: Settings) -> intake.IntakeRuns:
+    return intake.IntakeRuns(db, chosen, chosen.data_directory / intake.BY_PEOPLE, system_clock)

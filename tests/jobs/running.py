@@ -18,7 +18,7 @@ from screening.datasets.rows import NewCase
 from screening.labels import Label
 from screening.pipeline.config import preset
 from screening.pipeline.draws import Draw, DrawRequest, DrawSource, Usage
-from screening.review.actors import LOCAL_USER, Acting
+from screening.review.policy import LOCAL_USER, Acting
 from screening.settings import Settings
 from screening.text.received import receive
 from storage.batches.batches import NewBatch, create_batch

@@ -12,8 +12,7 @@ from jobs.process import LASTS, system_clock
 from jobs.screening_job import AT_ONCE, DUTY, ComparisonRunner, ScreeningJob
 from screening.pipeline.config import Preset, preset
 from screening.pipeline.draws import SamplerError
-from screening.review.actors import LOCAL_USER
-from screening.review.policy import Forbidden
+from screening.review.policy import LOCAL_USER, Forbidden
 from screening.settings import Settings
 from storage.audit_log import verify
 from storage.batches.batch_state import Caps

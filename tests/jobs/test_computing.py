@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobs.computing import NotComputed, SideProcess, tell
-from screening.review.actors import LOCAL_USER, Actor, Role
+from screening.review.policy import LOCAL_USER, Actor, Role
 from storage.batches.batches import list_batches
 from storage.database import Database
 from storage.research.recordings import case_names

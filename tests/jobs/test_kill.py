@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import func, select, text
 
 import serve
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.settings import Settings
 from storage.batches import counts
 from storage.batches.batches import progress

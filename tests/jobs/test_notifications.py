@@ -21,7 +21,7 @@ from sqlalchemy.exc import DatabaseError
 
 from jobs.channels import SERVICES, NotSent, describe, is_public, post, send, target_of
 from jobs.notify import Notifier
-from screening.review.actors import LOCAL_USER, SYSTEM
+from screening.review.policy import LOCAL_USER, SYSTEM
 from screening.review.review_form import Disposition
 from screening.review.triage import Priority
 from screening.settings import Settings

@@ -19,7 +19,7 @@ from screening.labels import Label
 from screening.pipeline.config import preset
 from screening.pipeline.draws import Draw, DrawRequest, ScreenedText, Usage, cost_usd, encode_draws
 from screening.pipeline.engine import guard_for, screen
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.settings import Settings
 from storage.batches import batches, overnight
 from storage.batches.batch_state import BatchState, Caps

@@ -30,7 +30,7 @@ from screening.models.wire import data_block
 from screening.pipeline.config import preset
 from screening.pipeline.draws import Draw, ScreenedText, cost_usd, screened_thread
 from screening.pipeline.files import shipped_pipelines
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.settings import Settings
 from screening.text.conversation import Judged, Question
 from storage import database as database_module

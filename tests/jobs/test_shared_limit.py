@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jobs.agents import LAPSES_S, UNDER_WAY_S, SharedLimiter, limited_agents, pace_of
 from jobs.process import system_clock
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from storage.batches.batches import cancel, progress
 from storage.batches.pending import Pace, give_up, hold
 from storage.database import Database

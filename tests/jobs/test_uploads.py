@@ -11,13 +11,12 @@ from queue import Queue
 
 import pytest
 
-from jobs import uploads
-from jobs.intake import LOOKS, NOBODY, OpenFiles, fill_batch
-from jobs.uploads import KEPT_S, Upload
+from jobs import intake
+from jobs.intake import KEPT_S, LOOKS, NOBODY, OpenFiles, Upload, fill_batch
 from screening.datasets.mapping import ColumnMapping
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.settings import Settings
 from screening.text.received import receive
 from storage.batches import batches
@@ -70,7 +69,7 @@ def test_a_file_counts_as_given_up_after_so_many_looks_without_a_row_and_its_res
 
 
 def _kept(folder: Path, name: str) -> Upload:
-    return uploads.keep(folder, name, io.BytesIO(b"id,text\n1,a quiet day\n"), "ann")
+    return intake.keep(folder, name, io.BytesIO(b"id,text\n1,a quiet day\n"), "ann")
 
 
 def _days_ago(folder: Path) -> None:
@@ -82,19 +81,19 @@ def test_a_file_becomes_one_batch_from_however_many_windows_it_is_started(tmp_pa
     kept, opened = replace(_kept(tmp_path, "begun.csv"), mapping=MAPPING, label_values={}), Queue[str]()
 
     def start(name: str) -> Upload:
-        return uploads.begin(kept, lambda: opened.put(name) or name * 32)
+        return intake.begin(kept, lambda: opened.put(name) or name * 32)
 
     with ThreadPoolExecutor(8) as windows:
         begun = list(windows.map(start, "abcdefgh"))
-    assert opened.qsize() == 1 and set(map(repr, begun)) == {repr(next(uploads.unfinished_uploads(tmp_path)))}
-    uploads.discard(begun[0])
+    assert opened.qsize() == 1 and set(map(repr, begun)) == {repr(next(intake.unfinished_uploads(tmp_path)))}
+    intake.discard(begun[0])
     with pytest.raises(FileNotFoundError):
         start("i")
     assert opened.qsize() == 1 and not list(tmp_path.iterdir())
 
 
 def test_a_day_later_only_files_of_batches_are_left(tmp_path: Path) -> None:
-    begun = uploads.begin(_kept(tmp_path, "begun.csv"), lambda: "b" * 32)
+    begun = intake.begin(_kept(tmp_path, "begun.csv"), lambda: "b" * 32)
     _kept(tmp_path, "only looked at.csv")
     died_while_writing, died_while_removing = _kept(tmp_path, "a.csv"), _kept(tmp_path, "b.csv")
     died_while_writing.path.with_suffix(".json").rename(died_while_writing.path.with_suffix(".part"))
@@ -102,4 +101,4 @@ def test_a_day_later_only_files_of_batches_are_left(tmp_path: Path) -> None:
     _days_ago(tmp_path)
     young = _kept(tmp_path, "young.csv")
     assert {path.stem for path in tmp_path.iterdir()} == {begun.token, young.token}
-    assert list(uploads.unfinished_uploads(tmp_path)) == [begun]
+    assert list(intake.unfinished_uploads(tmp_path)) == [begun]

@@ -18,7 +18,7 @@ from streamlit.testing.v1.element_tree import Dataframe
 from jobs import reviews
 from pages.batches.progress import intake_runs
 from pages.ui import context, shell
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from storage.audit_log import events
 from storage.database import Database
 

@@ -12,14 +12,14 @@ from jobs.process import system_clock
 from jobs.runner import LocalRunner
 from screening.datasets.reader import read_table
 from screening.pipeline.config import preset
-from screening.review.actors import LOCAL_USER, Actor
+from screening.review.policy import LOCAL_USER, Actor
 from screening.settings import Settings
 from storage.batches.batches import NewBatch
 from storage.batches.counts import batch_now
-from storage.clock import new_id
 from storage.database import Database
 from storage.review.claims import claim_next
 from storage.review.reviews import submit_review
+from storage.schema.columns import new_id
 from tests.jobs.running import job_of
 from tests.storage.inbox_cases import form
 

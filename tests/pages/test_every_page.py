@@ -14,8 +14,7 @@ from streamlit.testing.v1 import AppTest
 from jobs.process import system_clock
 from pages.ui import context, shell
 from screening.labels import Outcome
-from screening.review.actors import Actor, Role
-from screening.review.policy import Action, is_allowed
+from screening.review.policy import Action, Actor, Role, is_allowed
 from screening.review.triage import Reach
 from storage.database import Database
 from storage.site.health import beat

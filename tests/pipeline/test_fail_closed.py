@@ -14,7 +14,7 @@ from jobs.agents import Agents
 from jobs.process import system_clock
 from screening.labels import Outcome
 from screening.pipeline.draws import Answer, SamplerError, unusable
-from screening.review.actors import LOCAL_USER, SYSTEM
+from screening.review.policy import LOCAL_USER, SYSTEM
 from screening.settings import Settings
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import progress, resume, retry_failed

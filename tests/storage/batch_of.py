@@ -11,7 +11,7 @@ from screening.labels import Label, Outcome
 from screening.pipeline.config import preset
 from screening.pipeline.draws import Answer, Draw, Usage, unusable
 from screening.pipeline.engine import MAIN, NodeRun, Reason, Screening
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.review.triage import Reach
 from screening.stopping.rules import Ended, Verdict
 from screening.text.received import receive

@@ -7,19 +7,19 @@ from typing import Any
 
 from sqlalchemy import Table, insert, select, update
 
-from screening.review.actors import SYSTEM, Actor
+from screening.review.policy import SYSTEM, Actor
 from screening.review.review_form import Disposition, ReviewForm, ReviewLabel
 from screening.review.triage import TARGETS, Priority, second_review_coin
 from storage.audit_log import DIGESTED, append, subject_of
 from storage.batches.counts import Kind, add
 from storage.batches.screenings import EndedRun, run_row
-from storage.clock import new_id
 from storage.database import Database
 from storage.review import claims, inbox
 from storage.review.adjudication import Next, adjudicate, amend, reveal_versions
 from storage.review.evidence import reveal_evidence
 from storage.review.reviews import revise, submit_review
 from storage.schema import accounts, batches, cases, configurations, inbox_entries, node_runs, screenings
+from storage.schema.columns import new_id
 from storage.settings_store import SiteSettings, change
 from storage.visibility import is_blind
 from tests.databases import write

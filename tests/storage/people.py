@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from screening.review.actors import Actor, Role
+from screening.review.policy import Actor, Role
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

@@ -3,8 +3,7 @@
 from sqlalchemy import Connection, case, func, select
 
 from screening.labels import Outcome
-from screening.review.actors import Actor
-from screening.review.policy import Action, require
+from screening.review.policy import Action, Actor, require
 from storage.batches.counts import PENDING, Kind, Totals
 from storage.database import Database
 from storage.schema import adjudications, case_errors, cases, node_runs, rejected_rows, screenings

@@ -17,7 +17,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import func, insert, inspect, select, text
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from storage.batches.batches import pause, resume, retry_failed
 from storage.batches.pending import record_error
 from storage.database import MIGRATIONS, NEW_WORK, NEWEST_REVISION, Changes, Database, insert_once, is_lost_connection

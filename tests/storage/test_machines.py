@@ -25,8 +25,7 @@ from screening.datasets.rows import NewCase, RejectedRow
 from screening.labels import Outcome
 from screening.pipeline.config import preset
 from screening.pipeline.draws import Answer, Draw, DrawRequest, DrawSource, SamplerError, unusable
-from screening.review.actors import LOCAL_USER, Acting, Actor
-from screening.review.policy import Forbidden
+from screening.review.policy import LOCAL_USER, Acting, Actor, Forbidden
 from screening.review.review_form import ReviewLabel
 from screening.review.triage import Priority, Reach
 from screening.settings import Settings

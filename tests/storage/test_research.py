@@ -21,15 +21,13 @@ from screening.evaluation.metrics import outcome_codes, reference_codes
 from screening.labels import Label, Outcome
 from screening.pipeline.config import chain_bound
 from screening.pipeline.engine import Reason, guard_for
-from screening.review.actors import LOCAL_USER, pseudonym
-from screening.review.policy import Forbidden
+from screening.review.policy import LOCAL_USER, Forbidden, pseudonym
 from screening.review.review_form import ReviewLabel
 from screening.review.triage import Priority, Reach
 from storage.audit_log import events
 from storage.batches.counts import PENDING, batch_now, configuration_now
 from storage.batches.results import Result, results
 from storage.batches.screenings import committed_runs, gap_of
-from storage.clock import new_id
 from storage.database import Database
 from storage.research import cells, recordings, reliability
 from storage.research.cells import MOST_LISTED, Cell, add_tag
@@ -42,6 +40,7 @@ from storage.review.evidence import reveal_evidence
 from storage.review.follow_ups import request_second_looks
 from storage.review.reviews import revise, submit_review, take_back
 from storage.schema import adjudications, cases, inbox_entries, unblindings
+from storage.schema.columns import new_id
 from tests.databases import statements, write
 from tests.storage.batch_of import CONFIGURATION, batch, commit, commit_run, decide, run, screening, waiting
 from tests.storage.batch_of import LATER as DECIDED

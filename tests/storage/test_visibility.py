@@ -20,15 +20,13 @@ from sqlalchemy import insert, update
 
 from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
-from screening.review.actors import LOCAL_USER, SYSTEM, Acting, Actor, Role
-from screening.review.policy import Action, Forbidden, is_allowed
+from screening.review.policy import LOCAL_USER, SYSTEM, Acting, Action, Actor, Forbidden, Role, is_allowed
 from screening.review.review_form import ReviewLabel
 from screening.review.triage import Priority, Reach
 from screening.text.received import receive
 from storage.audit_log import events
 from storage.batches.intake import add_rows, close_intake
 from storage.batches.results import results
-from storage.clock import new_id
 from storage.database import Database
 from storage.research.cells import Cell, cell_page, confusions, listed_case
 from storage.research.corrected_labels import export_corrected_labels
@@ -41,6 +39,7 @@ from storage.review.queue import counts, queue, reserved_cases
 from storage.review.reports import exposure, take_break
 from storage.review.reviews import my_review, reveal_reviews, revise, submit_review
 from storage.schema import batches, case_tags, cases, unblindings
+from storage.schema.columns import new_id
 from storage.settings_store import SiteSettings, change
 from storage.visibility import NotYetReviewed, Unread, choose_hiding, hides_in_review, reveal, see_reviews
 from tests.databases import plan, statements

@@ -15,7 +15,7 @@ from pages.ui.words import NOT_PRIVATE
 from screening.datasets.reader import read_table
 from screening.labels import Outcome
 from screening.pipeline import config, draws, files
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.review.triage import Reach
 from screening.settings import Settings
 from screening.stopping.rules import MajorityVote

@@ -17,7 +17,7 @@ from pages.ui.words import error_words
 from screening.labels import Label
 from screening.models.canaries import ALL, Probed
 from screening.pipeline.config import RULES, PipelineConfig, preset
-from screening.review.actors import LOCAL_USER, SYSTEM
+from screening.review.policy import LOCAL_USER, SYSTEM
 from screening.settings import Settings
 from storage.batches import configurations
 from storage.batches.configurations import activate, active_version, keep_version, list_versions, save_configuration

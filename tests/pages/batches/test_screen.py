@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from commands.__main__ import main
 from jobs.process import system_clock
 from pages.ui import context
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from screening.text.conversation import Judged, Question
 from storage.batches import single_texts
 from storage.batches.batches import pause, resume

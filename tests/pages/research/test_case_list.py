@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from pages.research.case_list import NO_OUTCOMES
 from pages.ui import context, widgets
 from screening.labels import Outcome
-from screening.review.actors import LOCAL_USER
+from screening.review.policy import LOCAL_USER
 from storage.batches.batches import progress
 from storage.database import Database
 from storage.research.cells import remarks

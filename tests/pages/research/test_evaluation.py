@@ -19,13 +19,13 @@ from pages.ui.downloads import CORRECTED_LABELS, as_data_card, export
 from screening.evaluation import label_errors, metrics, recording, tables
 from screening.labels import Label, Outcome
 from screening.review import policy, review_form
-from screening.review.actors import LOCAL_USER, Role
-from storage import clock
+from screening.review.policy import LOCAL_USER, Role
 from storage.database import Database
 from storage.research import cells, corrected_labels, recordings
 from storage.review import adjudication, claims, erasure, follow_ups
 from storage.review.reviews import submit_review, take_back
 from storage.schema import adjudications, cases, inbox_entries, node_runs, reviews, screenings, unblindings
+from storage.schema.columns import new_id
 from tests.databases import write
 from tests.pages.conftest import Opener, restart
 from tests.pages.researched import SAMPLE, asked, review, sample_rows, screened
@@ -188,7 +188,7 @@ def rate(db: Database, *case_ids: str, label: str = "safe", sent: bool = False) 
     for case_id in case_ids:
         by = REVIEWER.at(system_clock())
         held = claims.claim(db, by, case_id)
-        submit_review(db, by, case_id, held.token, form(label), clock.new_id(by.now))
+        submit_review(db, by, case_id, held.token, form(label), new_id(by.now))
 
 
 def test_controls_are_drawn_from_all_behind_the_first_and_with_a_known_probability() -> None:
@@ -291,7 +291,7 @@ def test_what_is_taken_back_or_erased_changes_each_page(open_page: Opener, page_
     assert "Label changed 1, by one reviewer alone 1" in app.button_group[-1].options
     given, now = db.value(select(reviews.c.id)), system_clock()
     again = take_back(db, REVIEWER.at(now), case_id, given)
-    submit_review(db, REVIEWER.at(now), case_id, again.token, form("unsafe"), clock.new_id(now))
+    submit_review(db, REVIEWER.at(now), case_id, again.token, form("unsafe"), new_id(now))
     assert app.run().button_group[-1].options[:2] == ["Final label 1", "Label changed 0, by one reviewer alone 0"]
     by = LOCAL_USER.at(system_clock())
     last = max(db.values(select(adjudications.c.version)))

@@ -22,8 +22,7 @@ from pages.ui.words import rate
 from screening.evaluation.audit import AuditCase, AuditPlan, Standing, binding_of, recognized_share
 from screening.evaluation.metrics import Proportion
 from screening.labels import Label, Outcome
-from screening.review.actors import LOCAL_USER
-from screening.review.policy import Forbidden
+from screening.review.policy import LOCAL_USER, Forbidden
 from screening.review.review_form import FORM_VERSION
 from screening.review.triage import Priority, Reach
 from screening.stopping.evidence import upper_limits

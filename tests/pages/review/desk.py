@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from pages.review.routes import ROUTES
 from pages.ui.http import LIVE
-from storage.clock import new_id
+from storage.schema.columns import new_id
 
 SITE = "http://localhost"
 UNDER_LEASE = ("save", "skip", "not_me", "hold", "second", "hand_over")

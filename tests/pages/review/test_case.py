@@ -12,16 +12,15 @@ from streamlit.testing.v1 import AppTest
 from pages.review import evidence_view, routes
 from pages.ui import context
 from screening.pipeline.config import preset
-from screening.review.actors import LOCAL_USER, Actor
+from screening.review.policy import LOCAL_USER, Actor
 from screening.review.review_form import Disposition, ReviewLabel
 from screening.review.triage import Priority
-from storage.clock import new_id
 from storage.database import Database
 from storage.review import claims, reviews
 from storage.review.adjudication import adjudicate
 from storage.review.erasure import erase_rows
 from storage.review.follow_ups import open_follow_up, open_ones
-from storage.schema.columns import ERASED
+from storage.schema.columns import ERASED, new_id
 from storage.schema.engine import case_errors, node_runs, screenings
 from storage.schema.intake import cases, configurations, pending_cases
 from storage.schema.review import follow_ups, unblindings

@@ -17,8 +17,7 @@ from pages.review.routes import View, offer, snapshot
 from pages.ui import auth, context, http
 from pages.ui.words import last_midnight
 from screening.labels import Label
-from screening.review.actors import LOCAL_USER, Actor, Role
-from screening.review.policy import Forbidden
+from screening.review.policy import LOCAL_USER, Actor, Forbidden, Role
 from screening.review.review_form import TextMark
 from screening.review.triage import TARGETS, Placement, Priority, Why
 from storage import audit_log, clock, settings_store

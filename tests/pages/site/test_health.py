@@ -24,7 +24,7 @@ from pages.ui import context, widgets
 from screening.evaluation.agreement import Coefficient
 from screening.evaluation.metrics import Proportion
 from screening.labels import Outcome
-from screening.review.actors import LOCAL_USER, Role
+from screening.review.policy import LOCAL_USER, Role
 from screening.review.triage import Priority
 from storage.audit_log import anchor
 from storage.database import Database

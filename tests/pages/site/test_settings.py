@@ -17,7 +17,7 @@ from screening.models.canaries import ALL, Probed
 from screening.pipeline.config import preset
 from screening.pipeline.draws import Preflight
 from screening.pipeline.engine import Reason
-from screening.review.actors import LOCAL_USER, Role
+from screening.review.policy import LOCAL_USER, Role
 from screening.settings import Settings
 from storage import schema, settings_store
 from storage.batches import configurations

@@ -13,13 +13,12 @@ from starlette.testclient import TestClient
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.testing.v1 import AppTest
 
-from jobs import uploads
+from jobs import intake
 from pages.ui import context
 from pages.ui.downloads import CSV, FILES_ROUTE, LINES_AT_ONCE, StreamedFile, _begin, offer_file
 from pages.ui.http import SIGNED_IN_COOKIE
 from screening.datasets.rows import RejectedRow
-from screening.review.actors import LOCAL_USER, Acting, Actor, Role
-from screening.review.policy import Action, Forbidden
+from screening.review.policy import LOCAL_USER, Acting, Action, Actor, Forbidden, Role
 from storage.audit_log import events
 from storage.batches.intake import add_rows
 from storage.database import Database
@@ -165,10 +164,10 @@ def test_a_button_asks_the_role_again(
 
 def test_rejected_rows_of_an_upload(visit: Opener, page_database: Database) -> None:
     folder, content = context.settings().data_directory / "uploads", b"id,text\n1,I am fine\n1,I am fine\n"
-    kept = uploads.keep(folder, "texts.csv", io.BytesIO(content), RESEARCHER.id)
+    kept = intake.keep(folder, "texts.csv", io.BytesIO(content), RESEARCHER.id)
     (address,) = _links(visit(RESEARCHER.id, "batches", upload=kept.token)).values()
     assert [(row["row"], row["reason"]) for row in _rows(address)] == [("2", "duplicate")]
-    uploads.discard(kept)
+    intake.discard(kept)
     assert _get(address).status_code == 410
     set_roles(page_database, ADMIN.at(NOW), RESEARCHER.id, frozenset({Role.REVIEWER}))
     assert _get(address).status_code == 403

@@ -33,7 +33,7 @@ from websockets.typing import Origin
 
 from pages.ui import auth, http
 from pages.ui.http import NEXT_COOKIE, REFUSED, SIGN_IN_AGAIN, SIGNED_IN_COOKIE, own_page
-from screening.review.actors import LOCAL_USER, Role
+from screening.review.policy import LOCAL_USER, Role
 from storage.database import Database
 from storage.site.accounts import Ended, revoke, set_active, set_roles
 from tests.jobs.processes import Workers, app_program, serves, wait_for, workers

@@ -17,8 +17,8 @@ from pages.review.routes import View, snapshot
 from pages.ui import shell, widgets
 from pages.ui.context import compute, compute_again, compute_meanwhile
 from pages.ui.words import error_words
-from screening.pipeline.errors import NO_LABEL
-from screening.review.actors import LOCAL_USER
+from screening.pipeline.files import NO_LABEL
+from screening.review.policy import LOCAL_USER
 from storage.batches import intake, pending
 from storage.batches.batch_state import BatchState
 from storage.batches.entries import NO_WORKER, StalledBatch

@@ -13,8 +13,7 @@ import pytest
 from sqlalchemy import select, update
 
 from screening.datasets.rows import NewCase
-from screening.review.actors import LOCAL_USER, SYSTEM
-from screening.review.policy import Forbidden
+from screening.review.policy import LOCAL_USER, SYSTEM, Forbidden
 from screening.text.received import receive
 from storage.batches import batches, pending, single_texts
 from storage.batches.batch_state import BatchCancelled, BatchState, Caps

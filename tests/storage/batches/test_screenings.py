@@ -21,8 +21,7 @@ from screening.labels import Label, Outcome
 from screening.pipeline.config import chain_bound, preset, promises
 from screening.pipeline.draws import LabelDistribution
 from screening.pipeline.engine import Reason
-from screening.review.actors import LOCAL_USER, SYSTEM
-from screening.review.policy import Forbidden
+from screening.review.policy import LOCAL_USER, SYSTEM, Forbidden
 from screening.review.triage import Priority, Why, audit_placement
 from screening.text.received import receive
 from storage.audit_log import events

@@ -16,7 +16,7 @@ from sqlalchemy import select, update
 from screening.datasets.rows import NewCase
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import NodeRun, Reason, Screening
-from screening.review.actors import LOCAL_USER, SYSTEM
+from screening.review.policy import LOCAL_USER, SYSTEM
 from screening.review.triage import TARGETS, Priority, Reach, audit_placement, priority_for, unscreened_placement
 from screening.text.received import receive
 from storage.audit_log import events, verify
@@ -28,7 +28,6 @@ from storage.batches.entries import NO_PROGRESS, NO_WORKER, StalledBatch, bring_
 from storage.batches.intake import NOT_YET, add_rows, close_intake, resume_intake, stop_intake
 from storage.batches.pending import record_error
 from storage.batches.results import results
-from storage.clock import new_id
 from storage.database import Database
 from storage.research.cells import Cell, control_cases
 from storage.research.reliability import audit_sample
@@ -39,6 +38,7 @@ from storage.review.follow_ups import MOST, SecondLooks, acknowledge, request_se
 from storage.review.inbox import release
 from storage.review.reviews import my_review, submit_review
 from storage.schema import audit_events, batches, cases, inbox_entries, reviews, screenings, unblindings
+from storage.schema.columns import new_id
 from storage.settings_store import SiteSettings, change
 from storage.site.health import beat
 from tests.databases import write

@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from screening.review.actors import Actor
-from screening.review.policy import Forbidden
+from screening.review.policy import Actor, Forbidden
 from screening.review.triage import Priority
 from storage import schema
 from storage.audit_log import verify

@@ -20,7 +20,7 @@ from sqlalchemy import JSON, Text, func, insert, select, update
 from commands.__main__ import main
 from screening.datasets.reader import read_table
 from screening.labels import Outcome
-from screening.review.actors import LOCAL_USER, Role
+from screening.review.policy import LOCAL_USER, Role
 from screening.review.review_form import ReviewLabel
 from screening.review.triage import Placement, Priority, Reach, Why
 from storage import audit_log, schema

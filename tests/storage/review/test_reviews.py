@@ -17,13 +17,11 @@ from pydantic import ValidationError
 from sqlalchemy import event, insert, select, text, update
 
 from screening.evaluation.metrics import Proportion
-from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
-from screening.review.policy import Forbidden
+from screening.review.policy import LOCAL_USER, SYSTEM, Actor, Forbidden, Role
 from screening.review.review_form import Disposition, ReviewForm, ReviewLabel, contradictions
 from screening.review.triage import TARGETS, Priority, second_review_coin
 from storage import schema
 from storage.audit_log import events
-from storage.clock import new_id
 from storage.database import Database, Stale
 from storage.review import adjudication, claims, follow_ups, inbox, reports, reviews
 from storage.review.adjudication import Method, Next, ReasonNeeded, adjudicate, amend, is_party
@@ -34,6 +32,7 @@ from storage.review.follow_ups import For, How, NoteMissing, NotOpen, open_ones
 from storage.review.inbox import Place, Standing, standing
 from storage.review.queue import Sort, State, counts, queue, reserved_cases
 from storage.review.reports import shift
+from storage.schema.columns import new_id
 from storage.settings_store import SiteSettings, change
 from storage.visibility import Unread
 from tests.databases import write

@@ -17,8 +17,7 @@ from sqlalchemy import insert
 
 from screening.evaluation.audit import AuditPlan
 from screening.pipeline.config import PipelineConfig, UndecidableError, chain, preset
-from screening.review.actors import LOCAL_USER, SYSTEM, Actor, Role
-from screening.review.policy import Action, Forbidden, is_allowed, require
+from screening.review.policy import LOCAL_USER, SYSTEM, Action, Actor, Forbidden, Role, is_allowed, require
 from screening.review.review_form import ReviewLabel
 from screening.review.triage import Priority
 from screening.stopping.rules import PairwiseMixture
