@@ -17,7 +17,7 @@ from statistics import mean
 from typing import Annotated, Literal
 
 from commands.batches import ALL_SETTLED, SOME_PENDING
-from commands.file_options import FileReading, mapped_table, mapping_lines, save_mapping
+from commands.file_options import FileReading, mapped_table, mapping_lines
 from commands.options import opened, say
 from commands.screen import every_few_seconds, screen_batch, settings_with
 from jobs.agents import Agents
@@ -125,8 +125,7 @@ def load_data(chosen: DataSet) -> EvaluationData:
 
     def read(path: Path) -> Table:
         """The user's own table, with the columns of the options, which are printed before the first call."""
-        table = mapped_table(path, path.name, chosen.reading)
-        save_mapping(table, chosen.reading)
+        table = mapped_table(path, chosen.reading)
         say(*mapping_lines(table), *table.warnings)
         return table
 

@@ -27,20 +27,16 @@ from screening.datasets.mapping import (
     speakers_said,
 )
 from screening.datasets.reader import Table, columns_of, file_layout, read_table
-from screening.datasets.rows import Source
 from screening.labels import Label
 from screening.words import count_of
 
-FLAGS = {
-    "lists": "--join-lists",
-    "shape": "--conversations",
-    "questions": "--ask-about",
-    **{name: f"--{name.replace('_', '-')}" for name in ("judged", "speakers", "context_tokens")},
-}
-"""Options that do not name a column."""
+FLAGS = {"lists": "--join-lists", "shape": "--conversations", "questions": "--ask-about"}
+"""Options that are called otherwise than their field."""
 QUESTIONS = {"both" if len(asked) > 1 else str(asked[0]): asked for asked in ASKED}
 COLUMNS = (*ROLES, *OF_A_TURN, "reply_label")
 """Fields that are one column each, or none."""
+SEVERAL = ("text", "unread")
+"""Fields that are columns."""
 HOW: Mapping[str, Mapping[str, Any]] = {
     "text": {"action": "append"},
     "questions": {"action": "store", "type": str, "choices": list(QUESTIONS)},
@@ -66,8 +62,9 @@ class FileReading(argparse.Namespace):
             for name, hint in get_type_hints(model).items():
                 if name in ("joined", "conversation"):
                     continue
-                flag = FLAGS.get(name, f"--{name.replace('_', '-')}-column")
-                how: dict[str, Any] = {"metavar": "NAME"} if flag.endswith("-column") else {}
+                is_column = name in (*COLUMNS, *SEVERAL)
+                flag = FLAGS.get(name, f"--{name.replace('_', '-')}" + ("-column" if is_column else ""))
+                how: dict[str, Any] = {"metavar": "NAME"} if is_column else {}
                 how |= {**how_said(hint), **HOW.get(name, {}), "default": None, "help": _help(name)}
                 group.add_argument(flag, dest=name, **how)
         of_file.add_argument("--labels", metavar="A=unsafe,B=safe,C=none", help="values of the label column")
@@ -83,28 +80,26 @@ def _help(name: str) -> str:
     return sentences + (" (an empty NAME: none)" if name in COLUMNS else "")
 
 
-def mapped_table(source: Source, name: str, arguments: argparse.Namespace) -> Table:
-    """The file, read as the options say. FileRefused as `read_table`, ValueError for words that are no labels."""
+def mapped_table(path: Path, arguments: argparse.Namespace) -> Table:
+    """The file, read as the options say, which is written down where that was asked for. FileRefused as `read_table`,
+    ValueError for words that are no labels.
+    """
     kept = read_mapping(arguments.mapping.read_bytes()) if arguments.mapping else FileMapping()
     sheet = arguments.sheet or kept.sheet
-    columns = _columns(source, sheet, kept.columns, arguments)
+    columns = _columns(path, sheet, kept.columns, arguments)
     id_said = kept.columns is not None or arguments.id is not None
-    table = read_table(source, name, mapping=columns, sheet=sheet, id_confirmed=id_said)
-    found = table.profile.mapping
-    if columns is not None and arguments.group is not None and found.group != columns.group:
+    table = read_table(path, path.name, mapping=columns, sheet=sheet, id_confirmed=id_said)
+    if columns is not None and arguments.group is not None:
         # an id that rows share does not take the place of the group that was named
-        table = read_table(source, name, mapping=replace(found, group=columns.group), sheet=sheet)
+        table.profile.mapping = replace(table.profile.mapping, group=columns.group)
     given = label_values(arguments.labels, table.profile.label_values) if arguments.labels else {}
-    return table.with_labels({**kept.labels, **given})
-
-
-def save_mapping(table: Table, arguments: argparse.Namespace) -> None:
-    """Write down how the file was read, where that was asked for, so that another one like it is read so too."""
+    table = table.with_labels({**kept.labels, **given})
     if arguments.save_mapping is not None:
         labels = {value: table.labels.get(value) for value in table.profile.label_values if value.strip()}
         sheet = table.layout.sheet if len(table.layout.sheets) > 1 else None
         used = FileMapping(columns=table.profile.mapping, labels=labels, sheet=sheet)
         arguments.save_mapping.write_text(mapping_json(used), encoding="utf-8")
+    return table
 
 
 def mapping_lines(table: Table) -> Iterator[str]:
@@ -151,23 +146,22 @@ def label_values(words: str, seen: Iterable[str]) -> dict[str, Label | None]:
 
 
 def _columns(
-    source: Source, sheet: str | None, kept: ColumnMapping | None, arguments: argparse.Namespace
+    path: Path, sheet: str | None, kept: ColumnMapping | None, arguments: argparse.Namespace
 ) -> ColumnMapping | None:
     """The columns to read; None where nothing was said of them, so that all are proposed."""
     asked = (*get_type_hints(ColumnMapping), *OF_CONVERSATIONS)
     said = {name: value for name in asked if (value := getattr(arguments, name, None)) is not None}
     if not said:
         return kept
-    columns = columns_of(file_layout(source, sheet))
+    columns = columns_of(file_layout(path, sheet))
     for name, value in said.items():
         if name in COLUMNS:
             said[name] = find_column(value, columns) if value else None
+        elif name in SEVERAL:
+            said[name] = tuple(find_column(each, columns) for each in value)
     begun = kept or proposed_mapping(columns, said)
-    if texts := said.pop("text", None):
-        said["text"], *joined = (find_column(name, columns) for name in texts)
-        said["joined"] = tuple(joined)
-    if unread := said.get("unread"):
-        said["unread"] = tuple(find_column(name, columns) for name in unread)
+    if "text" in said:
+        said["text"], *said["joined"] = said["text"]
     of_talks = {name: said.pop(name) for name in OF_CONVERSATIONS if name in said}
     return replace(begun, **said, conversation=_conversation(begun.conversation, columns, of_talks))
 

@@ -37,7 +37,7 @@ def import_draws(
     columns = [name.strip() for name in (draw_columns or "").split(",") if name]
     if columns:  # read as draws, so nobody is asked whether one is the label
         reading.unread = [*(reading.unread or ()), *columns]
-    table = mapped_table(file, file.name, reading)
+    table = mapped_table(file, reading)
     said = pairs(draw_labels.strip(), list(Label), "--draw-labels")
     given = {value.strip().casefold(): Label(label) for value, label in said}
     if columns:

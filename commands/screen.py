@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Annotated, Any, Literal
 
 from commands.batches import HideInReview, ResultsFile, exit_code
-from commands.file_options import FileReading, mapped_table, mapping_lines, save_mapping
+from commands.file_options import FileReading, mapped_table, mapping_lines
 from commands.options import opened, say
 from commands.pipelines import chosen_pipeline
 from jobs.agents import limited_agents
@@ -90,8 +90,7 @@ def screen(
     settings = settings_with(sampler=sampler, seed=seed)
     with opened(database) if database else _temporary() as db:
         chosen = chosen_pipeline(db, pipeline, settings)
-        table = mapped_table(file, file.name, reading)
-        save_mapping(table, reading)
+        table = mapped_table(file, reading)
         say(*announcements(table, unsafe))
         settings = settings_now(db, settings)
         if overnight:

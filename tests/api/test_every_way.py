@@ -38,7 +38,7 @@ def by_page(path: Path, kept: FileMapping, _saved: Path | None) -> Table:
 def by_command(path: Path, _kept: FileMapping, saved: Path | None) -> Table:
     parser = argparse.ArgumentParser()
     FileReading.add_options(parser)
-    return mapped_table(path, path.name, parser.parse_args(["--mapping", str(saved)] if saved else []))
+    return mapped_table(path, parser.parse_args(["--mapping", str(saved)] if saved else []))
 
 
 def of_table(read: Callable[[Path, FileMapping, Path | None], Table], *given: Any) -> Read:
