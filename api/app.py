@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from api.door import LARGEST_FILE, ROOT, Door, Limits, Refused, identify, problem, require_scope
+from api.door import ROOT, Door, Limits, Refused, identify, problem, require_scope
 from api.intake import TELL_EVERY_S, Intake, UniqueKeysRoute, tell_settled
 from api.schemas import BatchFound, Found, Listed, NewText, Problem, RowFound, Submitted
 from jobs.intake import receiver
@@ -201,9 +201,8 @@ def _files(app: FastAPI, intake: Intake) -> None:
         """
         _require_key(idempotency_key)
         kept = FileMapping() if mapping is None else read_mapping(mapping)
-        path = await intake.receive(request.stream(), LARGEST_FILE)
-        begin = partial(intake.begin, program, idempotency_key, path, file_label(name), kept, _REACH[unsafe])
-        batch_id = await run_in_threadpool(begin)
+        sent = await intake.receive(request.stream(), program, file_label(name))
+        batch_id = await run_in_threadpool(intake.begin, program, idempotency_key, sent, kept, _REACH[unsafe])
         return await run_in_threadpool(_batch, program, batch_id)
 
     def _batch(program: Program, batch_id: str) -> BatchFound:

@@ -8,22 +8,21 @@ import logging
 import secrets
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
-from api.door import Refused
+from api.door import LARGEST_FILE, Refused
 from jobs import channels, intake
 from jobs.channels import NotSent
 from jobs.intake import IntakeRuns, Upload, configuration, open_batch, usual_pipeline
 from jobs.process import Clock
 from screening.datasets.mapping import FileMapping
-from screening.datasets.reader import describe_reading, read_table
+from screening.datasets.reader import describe_reading
 from screening.datasets.rows import NewCase
 from screening.review.policy import SYSTEM
 from screening.review.triage import Reach
@@ -88,37 +87,38 @@ class Intake:
         )
         return open_batch(self.db, program.actor, pipeline, new, settings, self.clock)
 
-    async def receive(self, chunks: AsyncIterator[bytes], limit: int) -> Path:
+    async def receive(
+        self, chunks: AsyncIterator[bytes], program: Program, name: str, limit: int = LARGEST_FILE
+    ) -> Upload:
         """Write the body to disk for its owner alone. Refused (413) where too long; nothing stays of a broken one."""
         self.runs.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self.runs.folder / secrets.token_hex(16)
+        path, digest, size = self.runs.folder / secrets.token_hex(16), hashlib.sha256(), 0
         try:
             path.touch(mode=0o600)
-            size = 0
             with path.open("wb") as file:
                 async for chunk in chunks:
                     size += len(chunk)
                     if size > limit:
                         raise Refused(413, f"send at most {limit:,} bytes")
+                    digest.update(chunk)
                     file.write(chunk)
         except BaseException:  # also where the client went away or the request was cancelled
             path.unlink(missing_ok=True)
             raise
-        return path
+        return Upload(token=path.name, path=path, name=name, owner=program.actor.id, sha256=digest.hexdigest())
 
-    def begin(self, program: Program, key: str, path: Path, name: str, mapping: FileMapping, reach: Reach) -> str:
+    def begin(self, program: Program, key: str, sent: Upload, mapping: FileMapping, reach: Reach) -> str:
         """The batch that this file becomes; its rows come in beside it. Sent again under its key it is the same batch.
 
         Raises FileRefused where nothing of it can be read, UnknownToken where the token was revoked meanwhile, and
         KeyUsed where another file, or the same with other options, came under its key.
         """
+        upload = replace(sent, mapping=mapping.columns, label_values=dict(mapping.labels), sheet=mapping.sheet)
         try:
-            table = read_table(path, name, mapping=mapping.columns, sheet=mapping.sheet).with_labels(mapping.labels)
+            table = intake.uploaded_table(upload)
             if not in_force(self.db, program):
                 raise UnknownToken
-            with path.open("rb") as file:
-                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-            asked = {"sha256": sha256, "options": _options_sha256(mapping, reach)}
+            asked = {"sha256": upload.sha256, "options": _options_sha256(mapping, reach)}
             new = NewBatch(
                 name=table.name,
                 reach=reach,
@@ -128,23 +128,12 @@ class Intake:
             settings, pipeline = settings_now(self.db, self.settings), usual_pipeline(self.db, self.settings)
             batch_id = open_batch(self.db, program.actor, pipeline, new, settings, self.clock)
             require_same_file(self.db, batch_id, asked)
-            upload = Upload(  # kept beside the file, so that it can be read again as it was read
-                token=path.name,
-                path=path,
-                name=table.name,
-                owner=program.actor.id,
-                sha256=sha256,
-                mapping=table.profile.mapping,
-                label_values=dict(mapping.labels),
-                sheet=mapping.sheet,
-                batch_id=batch_id,
-            )
-            intake.remember(upload)
+            begun = replace(upload, mapping=table.profile.mapping, batch_id=batch_id)
+            intake.remember(begun)  # beside the file, so that it can be read again as it was read
         except BaseException:
-            path.unlink(missing_ok=True)
-            path.with_suffix(".json").unlink(missing_ok=True)
+            intake.discard(upload)
             raise
-        self.runs.start(upload, table)
+        self.runs.start(begun, table)
         return batch_id
 
 

@@ -23,7 +23,7 @@ from api.intake import Intake, tell_settled
 from jobs import channels
 from jobs.agents import accepted_names
 from jobs.channels import signature
-from jobs.intake import receiver
+from jobs.intake import Upload, receiver
 from screening.datasets.mapping import ColumnMapping, FileMapping
 from screening.datasets.reader import read_table
 from screening.labels import Label, Outcome
@@ -204,11 +204,10 @@ def test_a_token_that_is_revoked_mid_request_stores_nothing(site: Site, monkeypa
 
     monkeypatch.setattr(program_texts, "hand_in", revoked_just_before)
     assert site.submit(made, "k")[0] == 401 and site.count(cases) == 0
-    path = site.intake.runs.folder / ("a" * 32)
-    path.write_bytes(b"id,text\n1,a quiet day\n")
+    file = sent(site.intake, made, b"id,text\n1,a quiet day\n")
     with pytest.raises(UnknownToken):
-        site.intake.begin(made.program, "f", path, "a.csv", FileMapping(), Reach.READ)
-    assert not path.exists()
+        site.intake.begin(made.program, "f", file, FileMapping(), Reach.READ)
+    assert not file.path.exists()
 
 
 def test_nothing_is_told_of_a_case_that_waits_for_a_review(site: Site) -> None:
@@ -432,6 +431,15 @@ def test_while_the_database_is_away_a_text_is_refused_for_now_and_taken_once_it_
     site.close()
 
 
+def sent(intake: Intake, made: Made, content: bytes) -> Upload:
+    """A file of this program, received whole."""
+
+    async def body() -> AsyncIterator[bytes]:
+        yield content
+
+    return asyncio.run(intake.receive(body(), made.program, "a.csv"))
+
+
 def occupied(intake: Intake) -> threading.Event:
     """Another file is being taken in until this is set."""
     done = threading.Event()
@@ -443,16 +451,14 @@ def occupied(intake: Intake) -> threading.Event:
 def test_a_file_that_cannot_be_read_to_its_end_is_said_and_goes_on_under_its_key(site: Site) -> None:
     made, intake = site.made(), site.intake
     rows = b"id,text\n" + b"".join(b"%d,a quiet day by the river\n" % row for row in range(300))
-    first, again = (intake.runs.folder / name for name in ("a" * 32, "b" * 32))
-    for path in (first, again):
-        path.write_bytes(rows)
+    first, again = (sent(intake, made, rows) for _ in range(2))
     done = occupied(intake)
-    batch_id = intake.begin(made.program, "f1", first, "a.csv", FileMapping(), Reach.READ)
-    first.write_bytes(rows + b'300,"a quote that is never closed\n')
+    batch_id = intake.begin(made.program, "f1", first, FileMapping(), Reach.READ)
+    first.path.write_bytes(rows + b'300,"a quote that is never closed\n')
     done.set()
-    assert site.ended(made, batch_id)["state"] == "rows_missing" and first.exists()
-    assert intake.begin(made.program, "f1", again, "a.csv", FileMapping(), Reach.READ) == batch_id
-    wait_for(lambda: not again.exists(), 30)
+    assert site.ended(made, batch_id)["state"] == "rows_missing" and first.path.exists()
+    assert intake.begin(made.program, "f1", again, FileMapping(), Reach.READ) == batch_id
+    wait_for(lambda: not again.path.exists(), 30)
     found = site.ended(made, batch_id)
     assert (found["state"], found["rows_in"]) == ("running", 300)
     intake.runs.resume()  # as the next start does: what is left of the first is put away
@@ -460,17 +466,17 @@ def test_a_file_that_cannot_be_read_to_its_end_is_said_and_goes_on_under_its_key
 
 def test_a_file_goes_on_in_the_next_process(site: Site) -> None:
     """The one before was killed over it."""
-    made, killed, path = site.made(), site.intake, site.intake.runs.folder / ("a" * 32)
+    made, killed = site.made(), site.intake
     lines = (f"p{row},a quiet day by the river,{('quiet', 'grave')[row % 2]}" for row in range(300))
-    path.write_text("\n".join(("id,text,label", *lines)))
+    file = sent(killed, made, "\n".join(("id,text,label", *lines)).encode())
     labels = {"quiet": Label.SAFE, "grave": Label.UNSAFE}
     mapping = FileMapping(columns=ColumnMapping(text="text", id="id", label="label"), labels=labels)
     occupied(killed)
-    batch_id = killed.begin(made.program, "f1", path, "a.csv", mapping, Reach.READ)
-    rows = read_table(path, "a.csv", mapping=mapping.columns).with_labels(labels).rows(receiver(site.settings))
+    batch_id = killed.begin(made.program, "f1", file, mapping, Reach.READ)
+    rows = read_table(file.path, "a.csv", mapping=mapping.columns).with_labels(labels).rows(receiver(site.settings))
     add_rows(site.db, batch_id, islice(rows, 120), NOW)
     site.intake.runs.resume()
-    wait_for(lambda: not path.exists(), 30)
+    wait_for(lambda: not file.path.exists(), 30)
     found = dict(map(tuple, site.db.rows(select(cases.c.reference, func.count()).group_by(cases.c.reference))))
     assert found == {"safe": 150, "unsafe": 150} and site.ended(made, batch_id)["rows_in"] == 300
 
@@ -484,7 +490,7 @@ async def test_of_a_file_that_breaks_off_nothing_stays(site: Site, broken: BaseE
         yield b"2,more than is taken\n" * 10
 
     with pytest.raises(type(broken) if broken else Refused):
-        await site.intake.receive(body(), 100)
+        await site.intake.receive(body(), site.made().program, "a.csv", 100)
     assert list(site.intake.runs.folder.iterdir()) == []
 
 
