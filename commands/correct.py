@@ -74,12 +74,12 @@ def draw(
         rows.insert(int(random.integers(len(rows) + 1)), one)
     named = {f"T{number:04}": row for number, row in enumerate(rows, start=1)}
     strata = [(int((benchmark.strata[order] == each).sum()), int((benchmark.strata == each).sum())) for each in (0, 1)]
-    made = {
-        "seed": seed,
-        "content": _content(data),
-        "probabilities": [read / max(1, whole) for read, whole in strata],
-        "items": {item: what for item, (what, _, _) in named.items()},
-    }
+    made = Key(
+        seed=seed,
+        content=_content(data),
+        probabilities=tuple(read / max(1, whole) for read, whole in strata),
+        items={item: what for item, (what, _, _) in named.items()},
+    )
     for path in (out, key):
         if path.exists():
             raise ValueError(f"{path} is there already: reviews are not written over")
@@ -87,7 +87,7 @@ def draw(
         lines = ((item, text, reply, "") for item, (_, text, reply) in named.items())
         file.writelines(csv_lines(["item", "text", "reply", "review"], lines))
     with private_file(key) as file:
-        file.write(dumps(made, indent=1) + "\n")
+        file.write(made.model_dump_json(indent=1) + "\n")
     shares = " and ".join(f"{read} of {whole}" for read, whole in strata)
     say(
         f"{count_of(len(named), 'text')} to review, {len(known)} of them planted: {shares} of the texts whose label "

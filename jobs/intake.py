@@ -9,13 +9,13 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from jobs.agents import Agents, overnight_obstacle, servers_used
 from jobs.process import Clock, retry
@@ -96,12 +96,7 @@ def usual_pipeline(db: Database, settings: Settings) -> PipelineConfig:
 
 def configuration(settings: Settings, pipeline: PipelineConfig) -> Configuration:
     """The configuration of a screening that begins now: everything its outcomes depend on."""
-    return configuration_of(settings, Agents(settings).describe(settings.seed), pipeline)
-
-
-def configuration_of(settings: Settings, usual: Mapping[str, Any], pipeline: PipelineConfig) -> Configuration:
-    """The same where it is known already what the usual agents say of themselves."""
-    asked = {**usual, **servers_used(settings, pipeline)}
+    asked = {**Agents(settings).describe(settings.seed), **servers_used(settings, pipeline)}
     texts = {"max_text_characters": settings.max_text_characters, "languages": list(settings.languages)}
     masking = {"masking": MASKING_VERSION} if settings.mask_before_sending else {}
     return Configuration(pipeline=pipeline, sampler=asked, texts={**texts, **masking})

@@ -13,9 +13,8 @@ from typing import Any, Generic, TypeVar, TypeVarTuple, cast
 
 import streamlit as st
 
-from jobs.agents import Agents
+from jobs import intake
 from jobs.computing import Cache, Computation, NotComputed, SideProcess, without_database
-from jobs.intake import configuration_of
 from pages.ui import http
 from screening.pipeline.config import PipelineConfig, preset
 from screening.review.policy import LOCAL_USER, Acting, Actor, Forbidden
@@ -124,18 +123,9 @@ def actor_now() -> Acting:
     return actor().at(now())
 
 
-@singleton
-def agents_description() -> dict[str, Any]:
-    """What the usual agents of the present settings say of themselves, as every configuration records it."""
-    return dict(Agents(settings()).describe(settings().seed))
-
-
 def configuration(pipeline: PipelineConfig) -> Configuration:
     """What a text is screened with when it is handed in now with this pipeline."""
-    chosen = settings_now()
-    names = {"answers_as": sorted({chosen.model, *chosen.accepted_model_names})}
-    described = agents_description() | (names if chosen.accepted_model_names and not chosen.simulated else {})
-    return configuration_of(chosen, described, pipeline)
+    return intake.configuration(settings_now(), pipeline)
 
 
 def settings_now() -> Settings:

@@ -164,6 +164,8 @@ def test_columns_and_labels_are_mapped_by_options_said_first_and_kept(
     assert list(result.outcomes) == [str(number) for number in range(1, 21)]  # users have several posts
     again = screened(file, "--mapping", kept, "--group-column", "board")
     assert [row["reference"] for row in again.rows] == references and again.rows[3]["group"] == "r1"
+    named = screened(file, "--text-column", "post", "--group-column", "board")
+    assert named.rows[3]["group"] == "r1" and "The column User is no id" in named.told
 
 
 def test_several_columns_are_joined(screened: Callable[..., Screened], tmp_path: Path) -> None:

@@ -120,7 +120,9 @@ def test_the_labels_of_models_in_columns_are_draws(tmp_path: Path, run: Run) -> 
     (tmp_path / "five.csv").write_text(ROWS, encoding="utf-8")
     asked = ["import-draws", tmp_path / "five.csv", "--node", "worker", "--draw-columns", "gpt,claude,LLAMA"]
     labels = ("--draw-labels", "yes=unsafe, Maybe=escalate")
-    assert run(*asked, *labels, "--out", tmp_path / "draws.jsonl").code == 0
+    mapping = tmp_path / "mapping.json"
+    assert run(*asked, *labels, "--out", tmp_path / "draws.jsonl", "--save-mapping", mapping).code == 0
+    assert json.loads(mapping.read_text())["columns"]["unread"] == ["gpt", "claude", "llama"]
     lines = [json.loads(line) for line in (tmp_path / "draws.jsonl").read_text().splitlines()]
     found = [(line["id"], line["node"], line["draws"]) for line in lines]
     assert found == [("1", "worker", "SSS"), ("2", "worker", "UUU"), ("3", "worker", "SE")]
