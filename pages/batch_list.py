@@ -126,7 +126,10 @@ def review_card(one: BatchSummary) -> None:
     st.caption(f"{words}. Quality checks may be among them; which ones is not shown.")
     with st.container(key="main_door"):
         st.page_link(
-            shell.FOLDER / "inbox.py", label="Start reviewing", icon=":material/inbox:", query_params={"batch": one.id}
+            shell.FOLDER / "inbox.py",
+            label="Start reviewing",
+            icon=":material/inbox:",
+            query_params={"batch": one.id, "start": "1"},
         )
 
 

@@ -182,6 +182,8 @@ class Desk {
       if (!this.outbox.waits("open")) setInAddress("case", this.caseId ?? "");
       this.paint();
       this.askForReveal();
+      if (this.stage === "idle" && inAddress("start")) this.go("next"); // from "Start reviewing"
+      setInAddress("start", "");
     }
     this.askForRest();
     if (JSON.stringify(data.me) === JSON.stringify(this.page.me)) this.runs = 0;
@@ -339,7 +341,8 @@ class Desk {
     const note = this.reason.value;
     if (revising && !note.trim()) {
       this.say("Enter a reason for the change.");
-      this.reason.focus();
+      this.reason.focus({ preventScroll: true });
+      this.reason.parentElement.scrollIntoView({ block: "nearest" });
       return;
     }
     this.stopDraft();

@@ -171,7 +171,7 @@ export class Layout {
 export function when(ms) {
   const at = new Date(ms);
   const day = at.toDateString() === new Date().toDateString() ? {} : { month: "short", day: "numeric" };
-  return at.toLocaleString([], { ...day, hour: "numeric", minute: "2-digit" });
+  return at.toLocaleString([], { ...day, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
 
 export function clock(ms) {
