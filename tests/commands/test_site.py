@@ -122,10 +122,10 @@ def test_where_the_database_is_away_each_ends_with_a_sentence(
         assert said.err == "python -m screening: nothing more was done: the database is away\n"
     monkeypatch.setattr("jobs.process.set_up_log", lambda _format: None)
     caplog.clear()
-    with pytest.raises(SystemExit, match="1"):
-        worker.main()
-    assert worker.alive() == 1
-    assert [one.getMessage() for one in caplog.records] == ["the database is away"]
+    for ends in (worker.main, worker.alive):
+        with pytest.raises(SystemExit, match="1"):
+            ends()
+    assert [one.getMessage() for one in caplog.records] == 2 * ["the database is away"]
 
 
 def test_an_address_that_cannot_be_read_is_refused_without_a_part_of_it() -> None:

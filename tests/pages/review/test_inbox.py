@@ -20,7 +20,7 @@ from screening.labels import Label
 from screening.review.policy import LOCAL_USER, Actor, Forbidden, Role
 from screening.review.review_form import TextMark
 from screening.review.triage import TARGETS, Placement, Priority, Why
-from storage import audit_log, clock, settings_store
+from storage import audit_log, settings_store
 from storage.batches.entries import settle
 from storage.database import Database
 from storage.review import claims, inbox, queue, reviews
@@ -32,6 +32,7 @@ from storage.review.reports import exposure
 from storage.review.reviews import load_draft
 from storage.schema import ERASED, batches, cases, unblindings
 from storage.schema import reviews as reviews_table
+from storage.schema.columns import new_id
 from storage.settings_store import SiteSettings
 from storage.site.accounts import Ended, SessionEnded
 from tests.databases import write
@@ -110,7 +111,7 @@ def test_marks_are_kept_in_the_text_as_received_and_come_with_the_reveal(page_da
     write(page_database, update(cases).values(text="one \u202etwo three"))
     claim = take(page_database, BO, _now())
     marked = form("insufficient_information").model_copy(update={"marks": (TextMark(start=5, end=8),)})
-    reviews.submit_review(page_database, BO.at(_now()), case_id, claim.token, marked, clock.new_id(_now()))
+    reviews.submit_review(page_database, BO.at(_now()), case_id, claim.token, marked, new_id(_now()))
     page = OpenDesk().take_next()
     shown = {"part": "text", "start": 12, "end": 15}
     assert page["case"]["text"] == "one ⟨U+202E⟩two three" and "'end': 15" not in str(page.told)
