@@ -203,9 +203,11 @@ def _files(app: FastAPI, intake: Intake) -> None:
         kept = FileMapping() if mapping is None else read_mapping(mapping)
         sent = await intake.receive(request.stream(), program, file_label(name))
         batch_id = await run_in_threadpool(intake.begin, program, idempotency_key, sent, kept, _REACH[unsafe])
-        return await run_in_threadpool(_batch, program, batch_id)
+        return await run_in_threadpool(batch, batch_id, program)
 
-    def _batch(program: Program, batch_id: str) -> BatchFound:
+    @app.get(f"{ROOT}/batches/{{batch_id}}")
+    def batch(batch_id: _ID, program: Sends) -> BatchFound:
+        """How far a file is."""
         reach, found = program_texts.reach_of(db, program, batch_id), progress(db, batch_id, clock())
         return BatchFound(
             id=batch_id,
@@ -214,11 +216,6 @@ def _files(app: FastAPI, intake: Intake) -> None:
             unread_columns=unread_columns(db, batch_id),
             **{name: getattr(found, name) for name in ("state", "rows_in", "accepted", "rejected", "pending")},
         )
-
-    @app.get(f"{ROOT}/batches/{{batch_id}}")
-    def batch(batch_id: _ID, program: Sends) -> BatchFound:
-        """How far a file is."""
-        return _batch(program, batch_id)
 
     @app.get(f"{ROOT}/batches/{{batch_id}}/results", response_class=StreamingResponse, responses=_ROWS)
     def batch_results(

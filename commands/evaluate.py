@@ -40,7 +40,6 @@ from screening.stopping.rules import SuccessiveElimination
 from screening.words import count_of
 from storage.batches.batches import NewBatch
 from storage.batches.intake import add_rows, close_intake
-from storage.database import Database
 from storage.research.recordings import recorded_batch
 
 ESTIMATED_FROM = 40
@@ -114,7 +113,7 @@ def evaluate(
     if latex is not None:
         latex.write_text(tables.latex_table(table), encoding="utf-8")
     if capsule is not None:
-        about = _about(chosen.files, data, conditions, settings, asks=asks)
+        about = _about(chosen, data, conditions, settings, asks=asks)
         _write_capsule(capsule, chosen.format, data, table, book, about)
     _print(data, table, [told.outcome for told in outcomes], as_json=json)
     return SOME_PENDING if short else ALL_SETTLED
@@ -161,25 +160,20 @@ async def record_as_batch(url: str, data: EvaluationData, settings: Settings) ->
     that no model may be shown follow the others in the batch: they are escalated.
     """
     with opened(url) as db:
-        batch_id = _take_in(db, data, settings)
+        intake = {"provenance": data.provenance, "steps": [list(step) for step in data.steps], **data.sample}
+        new = NewBatch(name=data.title, reach=Reach.COUNT, intake=intake)
+        batch_id = open_batch(db, LOCAL_USER, RECORDING, new, settings, system_clock)
+        rows = (  # numbered anew, their original label in our words
+            replace(row, row=number, reference_value=row.reference.value if row.reference else None)
+            for number, row in enumerate((*data.rows, *data.left_out), start=1)
+        )
+        add_rows(db, batch_id, rows, system_clock())
+        close_intake(db, LOCAL_USER.at(system_clock()), batch_id)
         await screen_batch(db, settings, batch_id)
         recorded = recorded_batch(db, LOCAL_USER, batch_id)
     kept, pending = count_of(recorded.book.draws, "draw"), count_of(recorded.pending, "text")
     say(f"batch {batch_id}: {kept} kept, {pending} pending")
     return DrawBook(data.items, recorded.book.nodes)
-
-
-def _take_in(db: Database, data: EvaluationData, settings: Settings) -> str:
-    intake = {"provenance": data.provenance, "steps": [list(step) for step in data.steps], **data.sample}
-    new = NewBatch(name=data.title, reach=Reach.COUNT, intake=intake)
-    batch_id = open_batch(db, LOCAL_USER, RECORDING, new, settings, system_clock)
-    rows = (  # numbered anew, their original label in our words
-        replace(row, row=number, reference_value=row.reference.value if row.reference else None)
-        for number, row in enumerate((*data.rows, *data.left_out), start=1)
-    )
-    add_rows(db, batch_id, rows, system_clock())
-    close_intake(db, LOCAL_USER.at(system_clock()), batch_id)
-    return batch_id
 
 
 def read_book(path: Path, data: EvaluationData) -> DrawBook:
@@ -288,19 +282,14 @@ def _write_capsule(
 
 
 def _about(
-    files: Sequence[Path],
-    data: EvaluationData,
-    conditions: Sequence[PipelineConfig],
-    settings: Settings,
-    *,
-    asks: bool,
+    chosen: DataSet, data: EvaluationData, conditions: Sequence[PipelineConfig], settings: Settings, *, asks: bool
 ) -> dict[str, object]:
     """The data card: files, steps, labels, sample, agents (of these settings, or recorded) and conditions."""
     texts = {item.id: item.text.text.encode("utf-8", "surrogatepass") for item in data.items}
     return {
         **_described(data),
         "version": __version__,
-        "files": {path.name: sha256(path.read_bytes()).hexdigest() for path in files},
+        "files": {path.name: sha256(path.read_bytes()).hexdigest() for path in chosen.files},
         "references": dict(Counter(str(item.reference or "none") for item in data.items)),
         "groups": dict(Counter(item.group for item in data.items if item.group)),
         "texts": {name: sha256(text).hexdigest() for name, text in texts.items()},

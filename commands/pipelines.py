@@ -71,7 +71,7 @@ def chosen_pipeline(db: Database, word: str | None, settings: Settings) -> Pipel
         found, called = pipeline_in(Path(word)), Path(word).name
     else:
         found, called = named_pipeline(db, word), word
-    return _answerable(found, called, settings_now(db, settings))
+    return _answerable(found, called, settings)
 
 
 def pipeline_in(file: Path) -> PipelineConfig:

@@ -89,10 +89,10 @@ def screen(
     """Screen the file, write and sum up the results; exit code 0 (all settled), 3 (some pending) or 4 (no row)."""
     settings = settings_with(sampler=sampler, seed=seed)
     with opened(database) if database else _temporary() as db:
+        settings = settings_now(db, settings)
         chosen = chosen_pipeline(db, pipeline, settings)
         table = mapped_table(file, reading)
         say(*announcements(table, unsafe))
-        settings = settings_now(db, settings)
         if overnight:
             require_overnight(db, settings, chosen, unlabelled_rows(table, settings))
         new = NewBatch(
