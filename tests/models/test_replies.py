@@ -95,10 +95,11 @@ def test_an_answer_to_fewer_tokens_than_were_sent_is_none_and_a_server_that_coun
     assert draw.answer == answer and (draw.answer is Answer.LABEL or "of at least 100" in draw.raw)
 
 
-def test_the_least_tokens_of_a_call_are_those_of_its_parts_whole_whatever_the_text():
-    record = '<record-ab12>\n{"text": "We walked, slowly.\\u2028Home! 我们走路回家。 \x85 (there)."}\n</record-ab12>'
-    fixed = "One word: safe, unsafe or escalate."
-    call = PreparedCall(system=[{"text": fixed}], user=record, extra_body={}, words=LABEL_WORDS)
+def test_the_least_tokens_of_a_call_are_those_of_what_all_calls_of_a_text_share():
+    record = '{"text": "We walked, slowly.\\u2028Home! 我们走路回家。 \x85 (there)."}\n'
+    fixed, user = "One word: safe, unsafe or escalate.", f"<record-ab12>\n{record}</record-ab12>"
+    system: list[dict[str, object]] = [{"text": fixed}, {"text": "The record's tag is ab12."}]
+    call = PreparedCall(system=system, user=user, extra_body={}, words=LABEL_WORDS)
     assert call.least_tokens == (least_tokens(fixed) + least_tokens(record)) * 19 // 20
 
 

@@ -200,7 +200,8 @@ class Desk {
   askForRest() {
     if (!this.behind) return;
     clearTimeout(this.restTimer);
-    document.dispatchEvent(new CustomEvent("second-look-done")); // the list asks by itself, at once
+    // the list asks by itself, at once, but not before whoever works on has their next text
+    if (!this.outbox.waiting.length) document.dispatchEvent(new CustomEvent("second-look-done"));
     this.restTimer = setTimeout(() => {
       if (this.outbox.waiting.length) return; // with its answer the rest is asked for again
       this.behind = false;
