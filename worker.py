@@ -1,6 +1,7 @@
 """Start the runner for the configured database; nothing else."""
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -59,7 +60,8 @@ def _stop(runner: Runner) -> None:
 
 async def _try_the_model(health: ModelHealth, settings: Settings) -> None:
     await health.until_it_answers(settings)
-    spare_loaded_objects()  # with what the tries have loaded
+    gc.collect()  # nothing of the tries is kept
+    spare_loaded_objects()
 
 
 def main() -> int:

@@ -176,6 +176,7 @@ async def _screen(db: Database, settings: Settings, cases: int, begins: Callable
     await asyncio.sleep(1.0)  # connections are open, listeners listen
     asked = configuration(settings, PIPELINE)
     await health.try_configuration(asked, 0)
+    gc.collect()
     spare_loaded_objects()
     batch_id = await asyncio.to_thread(_batch, db, asked, cases)
     begins()

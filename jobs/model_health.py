@@ -31,7 +31,7 @@ OPENS_AFTER = 3
 """Failures in a row, of any cases, without an answer in between, after which calls are held back."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 MOST_FAILURES, LASTS_S = 8, 900.0
-"""A case that fails this often and for this many seconds while others are answered goes to a person."""
+"""A case that fails this often and for this many seconds while others are answered is escalated."""
 WATCHED_FAILURES = 4
 """The same for a text that somebody waits for: they learn after a few seconds that it failed, and may try again."""
 

@@ -82,7 +82,8 @@ class OvernightRunner:
             if passing_fault(error) is not None:
                 raise
             kind, message = _told(error)
-            log.error("overnight batch %s: %s", batch_id, message)
+            level = logging.WARNING if isinstance(error, SamplerError) else logging.ERROR
+            log.log(level, "overnight batch %s: %s", batch_id, message)
             if not error_kind(kind).passes:
                 await self._do(pause_for_fault, batch_id, kind, self.clock())
             return False
@@ -197,8 +198,8 @@ class OvernightRunner:
         return screenings.batch_standing(db, batch_id).caps.reached_cap(spent)
 
     async def _decide(self, waiting: OpenCase, *, stopped: bool = False) -> list[DrawWanted]:
-        """Bring the case as far as its answers lead: what it needs next, nothing where it came to its end or failed and
-        was set aside; with ``stopped`` it is left to a person. Raises what concerns the whole batch.
+        """Bring the case as far as its answers lead: what it needs next, nothing where it came to its end, or failed
+        and waits; with ``stopped`` it is escalated. Raises what concerns the whole batch.
         """
         try:
             case = await self._do(screenings.case_for_screening, waiting.case_id)
@@ -207,7 +208,8 @@ class OvernightRunner:
             if passing_fault(error) is not None or (isinstance(error, SamplerError) and error.stops_batch):
                 raise
             kind, message = _told(error)
-            log.error("case %s failed: %s", waiting.case_id, message)
+            if not isinstance(error, SamplerError):
+                log.error("case %s failed: %s", waiting.case_id, message)
             await self._do(record_error, waiting.case_id, kind, message, self.clock())
             return []
 

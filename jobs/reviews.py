@@ -54,8 +54,8 @@ Pair = tuple[str, str, Proportion]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreed:
-    """Cases read blind, and by how many reviewers. The coefficients are of those ``at_random``: read twice because
-    their coin said so, whatever their first reviewer did. ``otherwise`` counts the others read by two or more;
+    """Cases with blinded reviews, and by how many reviewers. The coefficients are of those ``at_random``: sampled to
+    be reviewed twice, whatever their first reviewer did. ``otherwise`` counts the others read by two or more;
     ``disputed`` would be at random, but wait for adjudication.
     """
 
@@ -117,7 +117,7 @@ def agreement_by_pair(table: ReviewTable) -> tuple[Pair, ...]:
 
 
 def _at_random(table: ReviewTable) -> list[list[str | None]]:
-    """The labels of the cases that the coin chose, without third reviews: only where two part is there one."""
+    """The labels of the cases that were sampled, without third reviews: only where two differ is there one."""
     return [
         [None if turn == "third" else label for label, turn in zip(labels, turns, strict=True)]
         for labels, turns, chosen in zip(table.labels, table.turns, table.at_random, strict=True)

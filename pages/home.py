@@ -49,9 +49,12 @@ def urgent() -> None:
                 place.markdown(f":red[**{late_words(max(late, 1))}, oldest by {duration(now - first, least=60)}**]")
             elif first is not None:
                 place.caption(f"first due in {duration(first - now, least=60)}")
-    if is_allowed(person, Action.FOLLOW_UP, person.id) and (to_do := follow_ups.open_ones(db, person.at(now))).count:
+    if is_allowed(person, Action.FOLLOW_UP, person.id):
+        to_do = follow_ups.open_ones(db, person.at(now), limit=0)
         overdue = f", {late_words(to_do.overdue)}" if to_do.overdue else ""
-        st.markdown(f":{'red' if overdue else 'orange'}[**{count_of(to_do.count, 'follow-up')} open{overdue}**]")
+        words = f":{'red' if overdue else 'orange'}[**{count_of(to_do.count, 'follow-up')} open{overdue}**]"
+        if to_do.count:
+            st.page_link(FOLDER / "inbox.py", label=words)
     if is_allowed(person, Action.CLAIM_NEXT):
         st.caption(f"{read_words(reports.count_cases_read(db, person, last_midnight(now)))}.")
 

@@ -1,4 +1,4 @@
-"""The closed sets that everything else speaks of: a node's labels and a case's outcomes."""
+"""The closed sets that all else speaks of: labels of a node, outcomes of a case, how a model's server is spoken to."""
 
 from enum import StrEnum
 from typing import Literal

@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import fields
 from enum import StrEnum
-from errno import EACCES, ENOSPC, ENOTDIR, EROFS
+from errno import ENOSPC, EROFS
 from functools import cache
 from pathlib import Path
 from threading import get_ident
@@ -134,8 +134,11 @@ class Database:
     def prepare(self) -> None:
         """Bring the tables up to date; safe when several processes start at once, quick when nothing is to do."""
         if self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.touch(mode=0o600)
+            try:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._path.touch(mode=0o600)
+            except (PermissionError, NotADirectoryError, FileExistsError) as error:
+                raise OSError(EROFS, error.strerror, error.filename) from error  # as `passing_fault` tells it
         with self.write() as connection:
             if self.kind == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _PREPARE_LOCK})
@@ -352,7 +355,7 @@ def passing_fault(error: BaseException) -> Fault | None:
     """
     if isinstance(error, PoolTimeout):
         return Fault.BUSY
-    if isinstance(error, OSError) and error.errno in (EROFS, EACCES, ENOTDIR, ENOSPC):
+    if isinstance(error, OSError) and error.errno in (EROFS, ENOSPC):
         return Fault.BUSY if error.errno == ENOSPC else Fault.READ_ONLY
     driver = error.orig if isinstance(error, DBAPIError) else error
     if (code := getattr(driver, "sqlite_errorcode", None)) is not None:

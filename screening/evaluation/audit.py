@@ -37,12 +37,12 @@ State = Literal["read", "inconclusive", "read_again", "lost", "waiting"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditCase:
-    """A settled case as verification sees it. A review given after the reveal, or to a case that neither the coin nor
-    the engine sent to a human, has no place here: who picks such cases picks the answer.
+    """A settled case as verification sees it. A review given after the reveal, or to a case that was neither sampled
+    nor escalated, has no place here: who picks such cases picks the answer.
 
     Labels are those of the review form: ``blind_first`` was given before the engine's label was shown, ``settled`` by
     more than one reviewer; None while there is none. ``disputed``: a further reviewer is still due. ``unreadable``: no
-    blind review can come any more. ``tossed_at`` is the π that the coin was compared with where ``probability`` is
+    blind review can come any more. ``tossed_at`` is the sampling probability in force where ``probability`` is
     larger, because what the AI labels unsafe is reviewed anyway.
     """
 
@@ -62,12 +62,12 @@ class AuditCase:
 
     @property
     def selected(self) -> bool:
-        """Whether a review was due: by the coin, or because the engine committed to nothing."""
+        """Whether a review was due: as sampled, or because the case was escalated."""
         return self.outcome is Outcome.HUMAN_REVIEW or self.coin < self.probability
 
     @property
     def coin_probability(self) -> float:
-        """The π of the coin: what a case labeled safe has as its chance to be read."""
+        """The sampling probability: what a case labeled safe has as its chance to be reviewed."""
         return self.probability if self.tossed_at is None else self.tossed_at
 
     @property

@@ -1,7 +1,7 @@
 """Label-noise-corrected evaluation: what conditions are worth where some of the reference labels are wrong.
 
-A stratified random sample of a benchmark, with known probabilities, is read blind. The reference labels and the draws
-only choose the strata, so that few reviews go where they agree; they are never taken for the truth. Every figure is
+A stratified random sample of a benchmark, with known probabilities, is reviewed blinded. The reference labels and the
+draws only choose the strata, so that few reviews go where they agree; they are never taken for the truth. A figure is
 put together from parts, the texts of one stratum and one outcome: what was read of a part counts as it was read, and
 how many of the unread are unsafe follows the beta-binomial law that the read ones leave open (Jeffreys' prior, finite
 population), so that no mistake seen in 40 texts is not taken for none in 400. Accuracy, FNR, FPR, wrong labels and

@@ -38,7 +38,7 @@ class MissedUnsafe:
     """Unsafe texts among those labeled safe, per 1,000: the estimate and an upper bound, None while nothing is read.
 
     The estimate leaves out inconclusive reviews, texts that wait for a further review and those that can no longer be
-    read blind (``lost``); the bound counts each of them as missed. It is ``exact`` where the texts are one
+    reviewed blinded (``lost``); the bound counts each of them as missed. It is ``exact`` where the texts are one
     random sample.
     """
 

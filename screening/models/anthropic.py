@@ -207,7 +207,11 @@ class MessageBatches:
 
 
 def _failed(kind: str) -> SamplerError:
-    said = {"malformed": "The service's answer could not be read.", "connection": "The service cannot be reached."}
+    said = {
+        "malformed": "The service's answer could not be read.",
+        "connection": "The service cannot be reached.",
+        "timeout": "The service did not answer in time.",
+    }
     return SamplerError(kind, said.get(kind, "The service failed, or limits our rate."))
 
 

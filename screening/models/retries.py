@@ -139,7 +139,7 @@ class RateGate:
             self._release()
 
     async def _take(self) -> None:
-        """Returns when it is this attempt's turn and nothing holds it back any more; to be released."""
+        """Takes a place once one is free and nothing holds attempts back; only for whoever has the turn."""
         while not self.free:
             self._freed.clear()
             await self._freed.wait()

@@ -106,9 +106,16 @@ class Draw:
         return _LABEL_CODES[self.label] if self.answer is Answer.LABEL else _ANSWER_CODES[self.answer]
 
 
-_LABEL_CODES = dict(zip(LABELS, "SUE", strict=True))
-_ANSWER_CODES = dict(zip((answer for answer in Answer if answer is not Answer.LABEL), "?!_~#@", strict=True))
-"""In the order in which they are defined."""
+_LABEL_CODES = {Label.SAFE: "S", Label.UNSAFE: "U", Label.ESCALATE: "E"}
+_ANSWER_CODES = {
+    Answer.UNPARSABLE: "?",
+    Answer.REFUSAL: "!",
+    Answer.EMPTY: "_",
+    Answer.CUT: "~",
+    Answer.MISSHAPEN: "#",
+    Answer.OTHER_MODEL: "@",
+}
+"""Stored with each case: written out, so that no order of the members decides what is read back."""
 _DRAWS_BY_CODE = {code: Draw(label=label) for label, code in _LABEL_CODES.items()} | {
     code: Draw(label=Label.ESCALATE, answer=answer) for answer, code in _ANSWER_CODES.items()
 }

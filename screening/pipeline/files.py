@@ -64,7 +64,7 @@ def check(given: Mapping[str, Any]) -> PipelineConfig:
 
 
 def write_pipeline(pipeline: PipelineConfig) -> str:
-    """As TOML, headed by the bound for its whole way and the contracts; `read_pipeline` gives the same back."""
+    """As TOML, headed by the bound for the whole pipeline and the contracts; `read_pipeline` gives the same back."""
     values, bound = pipeline.model_dump(mode="json"), chain_bound(pipeline)
     said = "no bound: an agent has none" if bound is None else f"at most {bound:g}"
     head = f"# Naming, anywhere on the longest way, a label that is not the agent's mode: {said}.\n"

@@ -78,7 +78,7 @@ class Action(StrEnum):
     VIEW_TEXT = "view_text"
     VIEW_EVIDENCE = "view_evidence"
     REVIEW = "review"
-    REVIEW_AGAIN = "review_again"
+    SECOND_REVIEW = "second_review"
     ACKNOWLEDGE = "acknowledge"
     REQUEST_REVIEW = "request_review"
     VIEW_REVIEWS = "view_reviews"
@@ -107,7 +107,8 @@ class Scope(StrEnum):
 
 def _granted() -> Mapping[Action, Mapping[Role, Scope]]:
     table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    return {action: {Role(role): Scope(scope) for role, scope in table[action].items()} for action in Action}
+    granted = {Action(name): {Role(role): Scope(scope) for role, scope in row.items()} for name, row in table.items()}
+    return {action: granted[action] for action in Action}
 
 
 POLICY: Final = MappingProxyType(_granted())
@@ -124,7 +125,6 @@ class Forbidden(Exception):
 def is_allowed(actor: Actor, action: Action, owner: str | None = None) -> bool:
     """Whether any of the actor's roles grants the action on a thing of this owner (None: nobody's).
 
-    >>> from screening.review.policy import Actor, Role
     >>> ann = Actor(id="ann", name="Ann", roles=frozenset({Role.REVIEWER}))
     >>> [is_allowed(ann, Action.REVIEW, owner=owner) for owner in ("ann", "bo", None)]
     [True, False, False]

@@ -80,6 +80,8 @@ def visible(text: str) -> str:
     >>> visible("note: \u202eefas")
     'note: ⟨U+202E⟩efas'
     """
+    if text.isascii() and text.isprintable():
+        return text
     return _SHOWN.sub(lambda found: found[0] if found[1] is None else _marker(found[1]), text)
 
 

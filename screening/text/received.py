@@ -1,6 +1,5 @@
 """A text at the edge: what is stored, what the model is shown, and what was found on the way in."""
 
-import fnmatch
 import hashlib
 import html
 import json
@@ -252,8 +251,7 @@ _SIGNED_AT_ALL = re.compile(r"[a-zA-Z][*#_.\-'|+~]+[a-zA-Z]")
 _PART_OF_ADDRESS = frozenset("/.#@&-")
 _SIGNED_TOKEN = re.compile(r"[\w*#.\-'|+~]+")
 _JOINED_BY = re.compile(r"[*#_.\-'|+~]+")
-_BLANKED = re.compile(r"[a-z]+[*#]+[a-z]+", re.IGNORECASE)
-_BLANKS = str.maketrans("*#", "??")
+_BLANKED = re.compile(r"([a-z]+)[*#]+([a-z]+)")
 _LONGEST_TOKEN = 40
 """Longer tokens are addresses or noise; passing over them keeps the work linear in the text."""
 _LETTER = r"[^\W\d_]"
@@ -316,10 +314,15 @@ def _has_masked_word(text: str) -> bool:
         token = match.group().strip("*#_.-'|+~").lower()
         if len(token) > _LONGEST_TOKEN or token.isalpha():
             continue
-        blanked = token.translate(_BLANKS) if _BLANKED.fullmatch(token) else ""
-        if _JOINED_BY.sub("", token) in GRAVE_WORDS or fnmatch.filter(GRAVE_WORDS, blanked):
+        blanked = _BLANKED.fullmatch(token)
+        if _JOINED_BY.sub("", token) in GRAVE_WORDS or (blanked and _fits(blanked)):
             return True
     return False
+
+
+def _fits(blanked: re.Match[str]) -> bool:
+    start, end = blanked.groups()
+    return any(len(word) == len(blanked[0]) and word.startswith(start) and word.endswith(end) for word in GRAVE_WORDS)
 
 
 def _has_spaced_letters(text: str) -> bool:

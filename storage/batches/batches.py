@@ -36,8 +36,8 @@ class NewBatch:
     """What a batch begins with. ``intake`` is what was announced before the first call: file, mapping, provenance;
     ``reach`` is what becomes of texts that are labeled unsafe. ``submission`` is the key of the press that begins it,
     ``overnight`` that it is screened by message batches. ``research_order`` declares that the texts have no living
-    authors: they are reviewed in random order, and none comes first for what it says. Configuration, seed and audit
-    rate are those in force as it is created; a cap of None is no cap.
+    authors: they are reviewed in random order, and none comes first for what it says. `open_batch` fills in the
+    configuration, seed and audit rate in force; a cap of None is no cap.
     """
 
     name: str

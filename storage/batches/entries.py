@@ -160,9 +160,9 @@ def _go_on(conn: Connection, entry: Any, placement: Placement | None, now: datet
     Whoever holds it at that moment sees it become so: their review is then not blind.
     """
     priority = Priority(entry.priority)
-    raised = placement is not None and placement.priority < priority
-    if raised and placement is not None:
-        priority = placement.priority
+    raised = False
+    if placement is not None and placement.priority < priority:
+        priority, raised = placement.priority, True
         if entry.lease_token is not None and entry.assigned_until > now:
             unblind(conn, entry.assignee, [entry.case_id], now)
     changed = {"why": ordinary_why(priority).value} | (_urgency(priority, now, settings) if raised else {})
@@ -170,7 +170,7 @@ def _go_on(conn: Connection, entry: Any, placement: Placement | None, now: datet
 
 
 def _doubt(conn: Connection, entry: Any, label: Label | None, now: datetime, settings: SiteSettings) -> None:
-    """A case that one person closed as safe, and that the agents then call unsafe, is read by somebody else."""
+    """A case that one person closed as safe, and that the agents then label unsafe, is reviewed by somebody else."""
     last = select(adjudications.c.label, adjudications.c.method).where(adjudications.c.case_id == entry.case_id)
     accepted = conn.execute(last.order_by(adjudications.c.version.desc()).limit(1)).first()
     if label is not Label.UNSAFE or accepted is None or tuple(accepted) != ("safe", "single"):

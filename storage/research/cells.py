@@ -327,7 +327,7 @@ def cell_page(db: Database, by: Acting, wanted: Cell, limit: int = 50, offset: i
         ids = listed_ids(conn, wanted)
         is_hidden = hidden_from(conn, by.actor, cases.c.id, None) if outcomes else true()
         hidden_ones = select(cases.c.id).where(cases.c.id.in_(ids), is_hidden).order_by(cases.c.row, cases.c.id)
-        hidden = dict.fromkeys(conn.execute(hidden_ones).scalars())
+        hidden = dict.fromkeys(conn.execute(hidden_ones).scalars() if outcomes else ())
         known = [case_id for case_id in ids if case_id not in hidden]
         left_out = len(hidden) if tells_outcome(wanted) else 0
         if left_out or sorts_by_outcome(wanted):

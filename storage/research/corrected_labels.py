@@ -140,7 +140,7 @@ def export_corrected_labels(
             for row in page:
                 made = [one for one in versions[row.id] if one.version <= version.versions.get(row.id, 0)]
                 given = [one for one in reviews[row.id] if version.holds(one.at)]
-                shown: Mapping[str, Any] = {"outcome": None}
+                shown: Mapping[str, Any] = {"outcome": None, "configuration": None}  # it tells that there is an outcome
                 if not row.hidden:
                     shown = {
                         "outcome": row.outcome,

@@ -67,7 +67,7 @@ def has_asked(db: Source, actor: Actor, case_id: str) -> bool:
 
 def _is_doubtful(conn: Connection, case_id: str, label: ReviewLabel) -> bool:
     """Whether a review needs another one whatever the site has set: of safe in a P0 case, in one that the agents
-    labeled unsafe, or in one whose text states a risk; of unsafe where they called it safe, since it is one of the few
+    labeled unsafe, or in one whose text states a risk; of unsafe where they labeled it safe, since it is one of the few
     that an estimate of the misses rests on, and most of these are reviewers' errors where misses are rare.
     """
     row = conn.execute(

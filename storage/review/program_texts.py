@@ -1,5 +1,5 @@
 """Texts that programs hand in: each once under its key, and what a program is told of them, which is nothing of what
-people still have to read blind.
+people still have to review blinded.
 """
 
 from collections.abc import Mapping

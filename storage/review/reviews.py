@@ -55,7 +55,8 @@ def submit_review(
     next.
 
     A repeated ``submission_id``, which becomes the review's id, is harmless: None, since the case may have moved on.
-    Raises DispositionNeeded, and LeaseLost without the current token; the form is then kept as a draft.
+    Raises DispositionNeeded, and LeaseLost without the current token; the form is then kept as a draft, if it is
+    not too long.
     """
     require(by.actor, Action.REVIEW, by.id)
     try:
@@ -80,7 +81,7 @@ def _submit(
     if review_round == "third":  # the claim has seen to all of this; it is checked again where it counts
         require(by.actor, Action.ADJUDICATE)
     for reviewer in conn.execute(select(reviews.c.reviewer).where(reviews.c.case_id == case_id)).scalars().all():
-        require(by.actor, Action.REVIEW_AGAIN, reviewer)
+        require(by.actor, Action.SECOND_REVIEW, reviewer)
     _require_disposition(conn, case_id, form, settings := current(conn).settings)
     blind = is_blind(conn, by.actor, case_id, first=True)
     _insert(conn, by, case_id, form, submission_id, version=1, review_round=review_round, blind=blind)

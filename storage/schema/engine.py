@@ -58,7 +58,7 @@ screenings = table(
 index(screenings, "ix_screenings_batch", "batch_id", "completed_at")
 # Counted and read through by configuration, without a look at the rows.
 index(screenings, "ix_screenings_audit", "configuration", "audited", "outcome", "audit_probability", "batch_id")
-index(screenings, "ix_screenings_ends", "configuration", "completed_at", "first_end", "batch_id")
+index(screenings, "ix_screenings_ends", "configuration", "completed_at", "first_end", "outcome", "batch_id")
 index(screenings, "ix_screenings_completed", "completed_at")
 index(screenings, "ix_screenings_gap", "batch_id", "gap")
 index(screenings, "ix_screenings_kind", "batch_id", "kind", "row", "gap")

@@ -258,13 +258,13 @@ def _to_tell(event: str, now: datetime, before: datetime) -> Select[Any]:
     known = and_(_told.case_id == _entry.case_id, _told.event == event)
     urgent, new = _entry.priority <= Priority.P1, _told.priority > _entry.priority
     if event == OVERDUE:
-        new |= urgent & func.coalesce(_entry.last_opened_at > _told.at, False)
+        new |= urgent & func.coalesce(_entry.last_opened_at > _told.at, False)  # NULL where nobody ever opened it
     long_ago = or_(_told.at <= before, _told.at > now)
     asked = or_(_told.case_id.is_(None), new, and_(urgent, long_ago, ~new))
     step = case((and_(long_ago, ~new), _told.step), else_=0).label("step")
     joined = select(_entry.case_id, _entry.priority, step).outerjoin(case_notices, known)
     all_of_them = _entry.closed_at.is_(None), asked, *([urgent] if event == ARRIVED else []), *_waits(event, now)
-    return joined.where(*all_of_them).order_by(_entry.priority)
+    return joined.where(*all_of_them).order_by(_entry.priority, step)
 
 
 def _waits(event: str, now: datetime) -> tuple[ColumnElement[bool], ...]:

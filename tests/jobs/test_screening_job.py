@@ -387,7 +387,11 @@ def test_a_damaged_or_read_only_file_is_told_in_a_sentence(
         for _ in range(20):
             assert Patience(lambda: 5_000.0).wait_after(damaged.value) is not None
     assert len(caplog.records) == 1, "once a minute, however many pieces of work meet it"
-    for name, why in ((str(no_database), "damaged"), (f"{file}/in/a/file.db", "cannot be written")):
+    for name, why in (
+        (str(no_database), "damaged"),
+        (f"{file}/a.db", "cannot be written"),
+        (f"{file}/in/a/file.db", "cannot be written"),
+    ):
         with pytest.raises(SystemExit), exit_without_database(logging.getLogger("app")):
             Database(f"sqlite:///{name}").prepare()
         assert why in caplog.records[-1].message

@@ -196,7 +196,7 @@ def test_a_case_that_is_open_again_has_no_accepted_label_until_it_is_closed(db: 
     write(db, update(inbox_entries).where(inbox_entries.c.case_id == ids[0]).values(closed_at=None))
     first, _, third = exported(db, batch_of(db, ids[0]), hide=True)
     assert (first.adjudicated_label, first.final_label, first.final_source) == (None, "safe", "reference")
-    assert first.hidden and (first.outcome, first.model) == (None, None)
+    assert first.hidden and (first.outcome, first.model, first.configuration) == (None, None, None)
     assert (first.reviews, first.adjudications, first.tags) == ((), (), ()), "all of it would tell the next reviewer"
     assert (third.hidden, third.outcome, third.final_label, third.final_source) == (True, None, "safe", "reference")
 
