@@ -26,7 +26,7 @@ from pages.ui import auth, context, downloads, http, shell
 
 PAGES = Path(__file__).parent / "pages"
 http.take_options(os.environ)
-SIGN_IN = http.sign_in_configured()
+SIGN_IN = context.sign_in_configured()  # one look-up with those who ask later
 STOPS_WITHIN_S = 5
 
 log = logging.getLogger("app")

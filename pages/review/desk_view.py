@@ -171,8 +171,7 @@ def _case(here: Here, desk: Desk) -> dict[str, Any]:
         **_texts(text),
     }
     if claim is not None:
-        shown |= {"token": claim.token, "expires": _ms(claim.expires_at)}
-        shown |= {"left": inbox_words.due_words(claim.due_at, here.now), "late": claim.due_at <= here.now}
+        shown |= {"token": claim.token, "expires": _ms(claim.expires_at), "due": _ms(claim.due_at)}
         shown |= _priority(claim.priority, inbox_words.why_words(claim.why, settled=settled))
         shown |= {"at_once": claim.priority is Priority.P0, "colleagues": colleague_names(here.db, here.person)}
     return shown

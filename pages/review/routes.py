@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -222,8 +223,9 @@ def _asked(
     if not of_this_site(request.scope) or not widgets.CASE_ID.fullmatch(query.get("page", "")):
         return _refusal(403, "This is for pages of this site.")
     try:
-        person = auth.who_asks(request.scope, active=active)()
-        page = open_pages().find(person.id, query["page"], auth.who_asks(request.scope, active=False))
+        who = auth.who_asks(request.scope)
+        person = who(active=active)
+        page = open_pages().find(person.id, query["page"], partial(who, active=False))
         with seen_from(query.get("zone")):
             return JSONResponse(make(page, person, query))
     except (SessionEnded, auth.Unidentified):

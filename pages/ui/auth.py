@@ -111,16 +111,16 @@ def check_session(*, active: bool) -> None:
             st.rerun(scope="app")
 
 
-def who_asks(scope: Scope | None = None, *, active: bool = True) -> Callable[[], Actor]:
+def who_asks(scope: Scope | None = None) -> Callable[..., Actor]:
     """A function that says who asks at the moment it is called, outside the page, or who sent this request: with the
-    roles they have by then. ``active``: they do something, which keeps the session from ending for idleness. It raises
-    SessionEnded; Unidentified at once where nobody is signed in.
+    roles they have by then. With ``active`` False they do nothing that keeps the session from ending for idleness. It
+    raises SessionEnded; Unidentified at once where nobody is signed in.
     """
     if not context.sign_in_configured():
-        return lambda: LOCAL_USER
+        return lambda active=True: LOCAL_USER
     found = sign_in_of(st.user.to_dict()) if scope is None else _sign_in_over(scope)
     db, clock = context.database(), context.now
-    return lambda: inbox.enter(db, found, clock(), active=active)
+    return lambda active=True: inbox.enter(db, found, clock(), active=active)
 
 
 def check_before(action: Action, make: Callable[[], _T]) -> Callable[[], _T]:
@@ -177,7 +177,7 @@ def _sign_in_over(scope: Scope) -> SignIn:
 def session_is_valid(scope: Scope) -> bool:
     """Whether the request comes from a browser whose session has not ended."""
     with suppress(SessionEnded, Unidentified, ValueError):
-        return who_asks(scope, active=False)() is not None
+        return who_asks(scope)(active=False) is not None
     return False
 
 
@@ -211,7 +211,7 @@ def upload_refusal(scope: Scope, *, sign_in: bool) -> Response | None:
         why = "Sign in first."
     else:
         with suppress(SessionEnded, Unidentified, ValueError):
-            person = who_asks(scope, active=False)()
+            person = who_asks(scope)(active=False)
             if is_allowed(person, Action.CREATE_BATCH):
                 return None
             record_refusal(context.database(), person.at(context.now()), Action.CREATE_BATCH)

@@ -40,6 +40,7 @@ from screening.datasets.rows import (
 from screening.datasets.text_files import detect_encoding, find_delimited, open_text, require_text
 from screening.datasets.workbook import find_workbook
 from screening.labels import Label
+from screening.text.conversation import Role
 from screening.text.flags import STATED, Flag
 from screening.text.received import receive
 from screening.words import count_of
@@ -367,6 +368,8 @@ def _reject(
     elif row.talk is not None:
         original = "\n\n".join(turn.text for turn in row.talk.turns)
     words = "\n".join(original) if isinstance(original, tuple) else original or ""
+    if row.talk is not None and reason is Reason.EMPTY_TEXT:  # beside an empty turn the user's own words state it
+        words = "\n\n".join(turn.text for turn in row.talk.turns if turn.role is Role.USER)
     if reason not in _NOBODYS_WORDS and words.strip():
         received = receive_text(words)
         if not STATED.isdisjoint(received.flags):

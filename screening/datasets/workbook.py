@@ -133,7 +133,8 @@ class _Book:
             for one in self._small("xl/_rels/workbook.xml.rels").iterfind(".//{*}Relationship")
         ]
         parts = {identity: path for identity, kind, path in related if kind == "worksheet"}
-        shared = {kind: path for _, kind, path in related if path in archive.namelist()}
+        present = set(archive.namelist())
+        shared = {kind: path for _, kind, path in related if path in present}
         root = self._small("xl/workbook.xml")
         listed = sorted(root.iterfind(".//{*}sheet"), key=lambda one: one.get("state", "visible") != "visible")
         named = {str(one.get("name")): parts.get(_relation(one)) for one in listed}
@@ -276,9 +277,6 @@ class _Handler:
     """Finds the rows of a sheet or the strings that cells share, without what says how words are read aloud."""
 
     def __init__(self) -> None:
-        from openpyxl.utils import column_index_from_string
-
-        self._number_of = column_index_from_string
         self.found: deque[Any] = deque()
         self._line, self._place, self._length, self._phonetic, self._strings = 0, -1, 0, 0, 0
         self._cells: list[tuple[int, _Cell]] = []
@@ -307,7 +305,7 @@ class _Handler:
     def _begin_cell(self, attributes: Mapping[str, str]) -> None:
         reference, style = attributes.get("r", ""), attributes.get("s", "")
         named = _REFERENCE.fullmatch(reference)
-        self._place = self._number_of(named[1]) - 1 if named else self._place + 1
+        self._place = _column(named[1]) if named else self._place + 1
         self._cell = _Cell(attributes.get("t", "n"), int(style) if style.isdecimal() else 0, reference)
         self._cells.append((self._place, self._cell))
         if len(self._cells) > MOST_CELLS:
@@ -356,3 +354,15 @@ def _relation(sheet: ElementTree.Element) -> str | None:
 def _path(target: str) -> str:
     """Where a part is that the workbook names: below its own folder, or from the root."""
     return target.lstrip("/") if target.startswith("/") else f"xl/{target}"
+
+
+def _column(letters: str) -> int:
+    """The place of a column from 0; one beyond Excel's is a fault of its row, not of the file.
+
+    >>> _column("A"), _column("AA")
+    (0, 26)
+    """
+    number = 0
+    for letter in letters.upper():
+        number = 26 * number + ord(letter) - ord("A") + 1
+    return number - 1

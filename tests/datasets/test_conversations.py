@@ -133,6 +133,20 @@ def test_an_injection_and_a_stated_risk_in_any_turn_count() -> None:
         assert Flag.SUSPECTED_INJECTION in last["3"], "in two turns that are shown together"
 
 
+def test_beside_an_empty_turn_the_users_own_words_reach_a_person_and_nobody_elses() -> None:
+    told = [
+        messages("I want to kill myself.", "I am here.", "\u200b"),
+        messages("Hi.", "People who say: I want to kill myself.", "\u200b"),
+    ]
+    content = lines(*({"id": str(at), "messages": one} for at, one in enumerate(told)))
+    table = read_table(content, mapping=talk("messages", Shape.MESSAGES, judged=Judged.LAST_USER))
+    [escalated], [refused_row] = (
+        [row for row in table.rows(receive) if isinstance(row, kind)] for kind in (NewCase, RejectedRow)
+    )
+    assert "kill myself" in escalated.text.stored and "I am here" not in escalated.text.stored
+    assert refused_row.reason == "empty_text" and "People who say" in str(refused_row.original_json)
+
+
 def test_the_oldest_turns_are_left_out_and_that_is_said_but_never_a_judged_one() -> None:
     turns = messages(*(f"Turn {number}. " + "We walked along the river. " * 20 for number in range(41)))
     (case,) = talks(turns, context_tokens=500)

@@ -3,7 +3,7 @@
 import { make, refill } from "./dom.js";
 import { forget, forgetOld, keepHere, keptHere } from "./drafts.js";
 import { Form } from "./form.js";
-import { clock, Layout, when } from "./layout.js";
+import { clock, Layout, span, when } from "./layout.js";
 import { watchConnection } from "./line.js";
 import { Outbox } from "./outbox.js";
 import { ask, inAddress, setInAddress } from "./server.js";
@@ -651,8 +651,10 @@ class Desk {
     const now = this.now();
     // a target is for what this reviewer may still look at
     const open = stage === "reviewing" || (stage === "over" && this.data.may_take);
-    layout.why.textContent = [shown?.why, open && shown.left].filter(Boolean).join(" · ");
-    layout.why.classList.toggle("sld-late", Boolean(open && shown.late));
+    const left = open && shown.due ? shown.due - now : null; // counted here: it goes on on a cut line
+    const words = left !== null && `${left > 0 ? "due in" : "overdue"} ${span(left)}`;
+    layout.why.textContent = [shown?.why, words].filter(Boolean).join(" · ");
+    layout.why.classList.toggle("sld-late", left !== null && left <= 0);
     const held = (shown?.expires ?? 0) - now;
     layout.lease.hidden = !["reviewing", "read"].includes(stage);
     layout.lease.textContent = stage === "read" ? "✓ reviewed by you" : `Assigned to you (${clock(held)}, renews while active)`;

@@ -174,6 +174,15 @@ export function when(ms) {
   return at.toLocaleString([], { ...day, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
 
+export function span(ms) {
+  const minutes = Math.floor(Math.abs(ms) / 60000);
+  if (minutes < 1) return "<1 min";
+  if (minutes < 60) return `${minutes} min`;
+  const parts = [[Math.floor(minutes / 1440), "d"], [Math.floor(minutes / 60) % 24, "h"], [minutes % 60, "min"]];
+  const first = parts.findIndex(([number]) => number);
+  return parts.slice(first, first + 2).filter(([number]) => number).map((part) => part.join(" ")).join(" ");
+}
+
 export function clock(ms) {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, "0")}`;
