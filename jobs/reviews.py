@@ -49,13 +49,13 @@ class Switching:
 
 
 Pair = tuple[str, str, Proportion]
-"""Two reviewers, under pseudonyms, and on how many of the cases that both read at random they said the same."""
+"""Two reviewers, under pseudonyms, and on how many of the cases that both reviewed by chance they said the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreed:
-    """Cases with blinded reviews, and by how many reviewers. The coefficients are of those ``at_random``: sampled to
-    be reviewed twice, whatever their first reviewer did. ``otherwise`` counts the others read by two or more;
+    """Cases with blinded reviews, and by how many reviewers. The coefficients are of those ``at_random``: sampled for
+    a second review, whatever the first reviewer did. ``otherwise`` counts the others with reviews of two or more;
     ``disputed`` would be at random, but wait for adjudication.
     """
 
@@ -96,17 +96,17 @@ def main_figure(db: Database, actor: Actor, key: str) -> tuple[Coefficient, int]
 
 
 def coefficients(table: ReviewTable) -> tuple[Coefficient, ...]:
-    """Every coefficient with its interval, of the cases read twice at random; the same reviews give the same figures.
+    """Each coefficient with its interval, of cases sampled for a second review; the same reviews give the same figures.
 
-    Cases read twice because of what was said of them would tell how reviewers part where something is in doubt: in a
-    simulation α is 0.41 with them where it is 0.76 of all cases that were read.
+    Cases with a second review because of what was said of them would tell how reviewers part where something is in
+    doubt: in a simulation α is 0.41 with them where it is 0.76 of all cases that were reviewed.
     """
     twice = ratings_of(_at_random(table), LABELS)
     return tuple(map(_of_enough, agreement_report(twice, [ReviewLabel.UNSAFE.value, ReviewLabel.SAFE.value])))
 
 
 def agreement_by_pair(table: ReviewTable) -> tuple[Pair, ...]:
-    """Each two reviewers who both read a case at random, by name: an order of their figures would be a ranking."""
+    """Each two reviewers who both reviewed a sampled case, by name: an order of their figures would be a ranking."""
     columns = zip(table.reviewers, zip(*_at_random(table), strict=True), strict=False)
     found = []
     for (one, first), (other, second) in combinations(columns, 2):
@@ -132,7 +132,7 @@ def _count_twice(labels: Sequence[Sequence[str | None]]) -> int:
 def _of_enough(found: Coefficient) -> Coefficient:
     if found.cases >= FEWEST:
         return found
-    words = f"{count_of(found.cases, 'case')} reviewed twice at random, and it takes {FEWEST}"
+    words = f"{count_of(found.cases, 'case')} with a second review at random, and it takes {FEWEST}"
     return replace(found, value=None, low=None, high=None, reason=words)
 
 

@@ -1,4 +1,4 @@
-"""One case with its text, reviews and whole trail; nothing of the engine before it may be seen."""
+"""One case with its text, reviews and whole trail; nothing of the AI before it may be seen."""
 
 from collections.abc import Iterator, Sequence
 

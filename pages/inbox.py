@@ -20,7 +20,7 @@ from screening.words import count_of
 from storage.batches.batch_state import UnknownBatch
 from storage.batches.batches import find_batch
 from storage.review import follow_ups, reports, reviews
-from storage.review.follow_ups import How, NoteMissing, NotOpen, Open
+from storage.review.follow_ups import For, How, NoteMissing, NotOpen, Open
 from storage.review.inbox import REVIEWERS
 from storage.site.accounts import colleagues
 
@@ -149,6 +149,8 @@ def show_follow_up(one: Any, people: Mapping[str, str]) -> None:
         st.text(f"Assigned to {seen_to_by} · open since {local_time(one.opened_at)}")
         if one.note:
             st.text(visible(f"Noted before: {one.note}"))
+        if one.disposition == For.SECOND_REVIEW and not people:
+            st.caption(f"{desk_view.second_review_words(())} Or close this with a note that says why.")
         if one.where_to_act:
             st.html(html.where_html(one.where_to_act))
         field = f"follow_up_note_{one.id}"

@@ -95,7 +95,7 @@ class SecondReviewRule(StrEnum):
     UNSAFE = ReviewLabel.UNSAFE.value
     INSUFFICIENT_INFORMATION = ReviewLabel.INSUFFICIENT_INFORMATION.value
     UNSURE = "unsure"  # any label with a certainty at or below `unsure_at`
-    SOFTENED = "softened"  # unsafe before the engine's view was shown, another label after it
+    SOFTENED = "softened"  # unsafe before the AI's view was shown, another label after it
 
 
 def _shown(section: str, default: Any, label: str, help: str | None = None, *, form: str = "site", **shape: Any) -> Any:
@@ -251,7 +251,7 @@ def current(db: Source) -> SettingsVersion:
 
 
 def second_review_rates(conn: Connection) -> Callable[[datetime], float]:
-    """The share read twice at random as it was in force at any time: by the last version made until then."""
+    """The share sampled for a second review as it was in force at any time: by the last version made until then."""
     rows = conn.execute(select(settings_versions).order_by(settings_versions.c.version)).all()
     times = list(accumulate((row.at for row in rows), max))
     rates = [one.second_review_rate for one in (SiteSettings(), *(settings_of(row.body) for row in rows))]

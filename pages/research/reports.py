@@ -252,11 +252,11 @@ def missed_figure_words(found: Verified | None) -> Figure:
 
 
 def agreement_words(found: tuple[Coefficient, int]) -> Figure:
-    """How far blind reviewers agree on cases that a coin chose to be read twice, and what is not in it yet."""
+    """How far blind reviewers agree on cases sampled for a second review, and what is not in it yet."""
     alpha, disputed = found
     if alpha.value is None:
         return AGREE, NOT_YET, alpha.reason or ""
-    said = f"{alpha.cases:,} reviewed twice at random"
+    said = f"{alpha.cases:,} with a second review at random"
     if alpha.low is not None and alpha.high is not None:
         said = f"{alpha.low:.2f} to {alpha.high:.2f}, single analysis · {said}"
     if disputed:

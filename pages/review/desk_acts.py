@@ -171,7 +171,7 @@ def _revise(here: Here, act: Act) -> None:
 
 
 def _reveal(here: Here, act: Act) -> None:
-    """What the engine and others said, once their own review is saved; where they took it back, the case."""
+    """What the AI and others said, once their own review is saved; where they took it back, the case."""
     desk = _on_desk(here, act)
     if desk.mine is None or desk.evidence is not None:
         return

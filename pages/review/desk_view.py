@@ -204,11 +204,15 @@ def next_words(here: Here, following: Next, follow_ups: Sequence[Any]) -> str:
         seniors = [each for each in (here.person, *others) if Role.SENIOR in each.roles]
         return f"The two reviews differ. {_by_whom('A senior decides', 'no senior', seniors)}"
     if following is Next.SECOND_REVIEW:
-        return _by_whom("Second review needed", "no other reviewer", others)
+        return second_review_words(others)
     again = any(one.disposition == For.SECOND_REVIEW for one in follow_ups)
     if again:
-        return _by_whom("Second review needed", "no other reviewer", ())
+        return second_review_words(())
     return "Open until its follow-up is completed." if follow_ups else "Case closed."
+
+
+def second_review_words(others: Sequence[Actor]) -> str:
+    return _by_whom("Second review needed", "no other reviewer", others)
 
 
 def _by_whom(what: str, nobody: str, people: Sequence[Actor]) -> str:

@@ -1,4 +1,4 @@
-"""The engine's view of one case after the reveal: per node its evidence, draws, why it stopped, calls and cost."""
+"""The AI's view of one case after the reveal: per node its evidence, draws, why it stopped, calls and cost."""
 
 from typing import Any
 
@@ -129,7 +129,7 @@ def stopped_words(view: engine_view.NodeView) -> str:
 
 
 def engine_label(evidence: Evidence) -> Label | None:
-    """The label the engine gave, None where it left the case to a person."""
+    """The label the AI gave, None where it left the case to a person."""
     return Label(evidence.outcome) if evidence.outcome in (Label.SAFE, Label.UNSAFE) else None
 
 

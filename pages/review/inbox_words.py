@@ -62,7 +62,7 @@ def why_words(why: str, *, settled: bool = False) -> str:
     >>> why_words("unsettled"), why_words("not_screened:no_worker")
     ('Awaiting review', 'Not screened: no background service is running')
 
-    ``settled``: the engine's view is shown beside it, and the engine had decided. Until then such a case is given the
+    ``settled``: the AI's view is shown beside it, and the AI had decided. Until then such a case is given the
     reason of those that were not settled, so that nothing gives it away.
     """
     if settled:

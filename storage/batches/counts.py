@@ -240,7 +240,7 @@ def reviews_now(db: Database) -> Standing:
 
 
 def revisions_now(db: Database) -> Standing:
-    """What everything that is said of reviews changed after the engine's view was served follows from."""
+    """What everything that is said of reviews changed after the AI's view was served follows from."""
     with db.read() as conn:
         return (*_reviews(conn), conn.execute(select(func.count()).select_from(unblindings)).scalar())
 

@@ -41,7 +41,7 @@ def is_first_review(case_id: ColumnElement[str]) -> ColumnElement[bool]:
 class Review:
     """A settled case of the audit, with when it was settled and when its blind first review was given.
 
-    ``not_blind`` says that its first review was given after the engine's view.
+    ``not_blind`` says that its first review was given after the AI's view.
     """
 
     case: AuditCase
@@ -57,7 +57,7 @@ class AuditSample:
     ``reviews`` are those whose coin fell, in the order they were settled; ``others`` stand for all the rest, alike
     ones counted together (their coins are not told apart). ``without_audit`` counts settled cases whose probability
     was 0 (single texts, batches without an audit): nothing can be said of them. ``not_blind`` counts reviews that
-    were due and are left out because the engine's view had been served before. ``reaches`` are what these batches did
+    were due and are left out because the AI's view had been served before. ``reaches`` are what these batches did
     with texts labeled unsafe: of one that only listed or counted them too few are read for any claim about specificity.
     """
 
@@ -354,7 +354,7 @@ def settled_cases(
     outcome, of batches with an audit, with such an end of their first node, and in the reference window; None asks for
     nothing. Raises Forbidden.
 
-    Whoever lists them leaves out the engine's view of what waits.
+    Whoever lists them leaves out the AI's view of what waits.
     """
     require(actor, Action.VIEW_RESULTS)
     with db.read() as conn:

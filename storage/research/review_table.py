@@ -1,4 +1,4 @@
-"""Reviews as tables: who said what before seeing the engine's view, and who changed their mind after it.
+"""Reviews as tables: who said what before seeing the AI's view, and who changed their mind after it.
 
 Only closed cases: an open one may yet be read by whoever looks at the table.
 """
@@ -24,8 +24,8 @@ class ReviewTable:
     third review of the case) have a row per case and a column per reviewer, None where a reviewer gave no blind first
     review (or did not record a level).
 
-    ``at_random`` tells of each case whether its coin chose it to be read twice, whatever its first reviewer would say.
-    Of the others only those were read twice of which something said was doubted, or a second opinion was asked for.
+    ``at_random`` tells of each case whether its coin chose it for a second review, whatever the first reviewer says.
+    Of the others only those had one of which something said was doubted, or a second opinion was asked for.
     """
 
     case_ids: tuple[str, ...]
@@ -40,7 +40,7 @@ class ReviewTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
-    """One reviewer's blind label of a case when the engine's view was served to them, and their last one, beside what
+    """One reviewer's blind label of a case when the AI's view was served to them, and their last one, beside what
     it can be measured against.
 
     ``adjudicated`` is the case's accepted label, ``reference`` the data set's; None where there is none.
@@ -92,7 +92,7 @@ def _chosen_by_coin(conn: Connection, rows: Sequence[Any]) -> set[str]:
 
 
 def open_disagreements(db: Database, actor: Actor, batch_id: str | None = None) -> int:
-    """Cases read twice at random that wait for a third look: they are not in the table yet, and belong there."""
+    """Cases sampled for a second review that wait for a third look: they are not in the table yet, and belong there."""
     require(actor, Action.VIEW_AGREEMENT)
     disputed = and_(~_CLOSED, LATER_REVIEW, inbox_entries.c.review_round == "third")
     query = select(reviews.c.case_id, reviews.c.review_round, reviews.c.at).where(*_BLIND_FIRST)
@@ -101,7 +101,7 @@ def open_disagreements(db: Database, actor: Actor, batch_id: str | None = None) 
 
 
 def random_double_reviews(db: Database, actor: Actor) -> tuple[bool, ...]:
-    """Of each text that its coin chose to be reviewed twice, whatever was said of it first, and that one or both of its
+    """Of each text that its coin chose for a second review, whatever was said of it first, and that one or both of its
     first two blinded reviewers labeled unsafe: whether both did. In the order of the second reviews; disputed ones that
     still wait for a third are among them, as without them reviewers would look better than they are. Raises Forbidden.
     """
@@ -130,7 +130,7 @@ def collect_reviews(db: Database, by: Acting, key: str, batch_id: str | None = N
 
 
 def switches(db: Database, actor: Actor, key: str, batch_id: str | None = None) -> tuple[Switch, ...]:
-    """A row per reviewer and closed case with a blind first review after which the engine's view was served to them,
+    """A row per reviewer and closed case with a blind first review after which the AI's view was served to them,
     whether or not they changed their mind then.
     """
     require(actor, Action.VIEW_AGREEMENT)

@@ -155,7 +155,7 @@ def settle(
     if review_round != "second":
         return Next.SENIOR
     # every label that any version of any review gave: a first word that was changed after the reveal still counts, or
-    # the engine's view would decide whether reviewers agree
+    # the AI's view would decide whether reviewers agree
     given = conn.execute(select(reviews.c.label).where(reviews.c.case_id == case_id).distinct()).all()
     if len(given) == 1:
         return close(conn, case_id, form.label, Method.AGREEMENT, SYSTEM.at(by.now), None)

@@ -112,7 +112,7 @@ def in_hand(actor: Actor, now: At) -> ColumnElement[bool]:
     return _entry.case_id.in_(ids.where(is_assigned(now)).union(later, _skips(actor, now)))
 
 
-def is_read_by(actor: Actor) -> ColumnElement[bool]:
+def is_reviewed_by(actor: Actor) -> ColumnElement[bool]:
     """The condition that the actor has reviewed the case: its next review is for somebody else."""
     mine = select(reviews.c.case_id).where(reviews.c.reviewer == actor.id)
     return and_(_entry.review_round != "first", _entry.case_id.in_(mine))
@@ -128,7 +128,7 @@ def state(actor: Actor, now: At) -> ColumnElement[str]:
     return case(
         (and_(is_leased(now), _entry.assignee == actor.id), "mine"),
         (is_leased(now), "held"),
-        (is_read_by(actor), "read"),
+        (is_reviewed_by(actor), "read"),
         (needs_senior(actor), "senior"),
         (and_(is_kept(now), ~is_given_to(actor)), "reserved"),
         (is_snoozed(actor, now), "skipped"),
@@ -145,7 +145,7 @@ def free_for(
         of_priority(priorities),
         of_batch(batch),
         or_(_entry.assigned_until.is_(None), _entry.assigned_until <= now, is_given_to(actor)),
-        ~is_read_by(actor),
+        ~is_reviewed_by(actor),
         ~needs_senior(actor),
         ~is_snoozed(actor, now),
     )
@@ -250,7 +250,7 @@ def claim(
         if row.closed_at is not None:
             raise NotAvailable("this case is closed")
         unheld = or_(~is_leased(by.now), _entry.assignee == by.id)
-        free = and_(_entry.case_id == case_id, is_open(), unheld, ~is_read_by(by.actor))
+        free = and_(_entry.case_id == case_id, is_open(), unheld, ~is_reviewed_by(by.actor))
         taken = _take(conn, free, by, lease, token(), action)
         if taken is None:
             raise NotAvailable("this case is assigned to somebody else, or this review is not yours")

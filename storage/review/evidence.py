@@ -24,7 +24,7 @@ from storage.visibility import reveal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseText:
-    """Text and context, nothing of the engine and nothing of a reference. ``thread``: where a conversation's turns
+    """Text and context, nothing of the AI and nothing of a reference. ``thread``: where a conversation's turns
     stand in the text. With it what reviewers before ``left`` beside it, rows of `notes`, and the texts ``near`` it in
     its file, by the same person: rows of ``external_id`` and ``text``, and whether it stands ``before`` the case.
     """
@@ -44,7 +44,7 @@ _TEXT = select(cases.c.external_id, cases.c.text, cases.c.reply, cases.c.turns).
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """The engine's view of one case. ``outcome`` is None while it is pending; ``configuration`` is what it ran with.
+    """The AI's view of one case. ``outcome`` is None while it is pending; ``configuration`` is what it ran with.
     ``runs`` are rows of node runs as they were stored, with the ``codes`` that the verdict rests on: of the draws in
     request order, else of the server's probabilities; ``unusable`` are raw texts by the number of the draw.
     """
@@ -104,7 +104,7 @@ _SCREENED = (
 def reveal_evidence(
     db: Database, by: Acting, case_id: str, *, open_at_once: bool = False, browsing: bool = False
 ) -> Evidence:
-    """The engine's view of the case. Raises NotYetReviewed (blind first), KeyError. ``open_at_once`` opens a P0 case
+    """The AI's view of the case. Raises NotYetReviewed (blind first), KeyError. ``open_at_once`` opens a P0 case
     that the actor holds, ``browsing`` any for whoever does not hide those in review: their review then is not blinded.
     """
     with db.write() as conn:

@@ -289,7 +289,7 @@ def request_second_looks(
     Priority and reason are an audit sample's, so a reviewer cannot tell who sent the case or why; it enters no audit
     estimate: whoever picks the cases would pick the answer. ``chances`` are the probabilities of those drawn at random
     from all that were not picked, ``controls`` of those mixed in from some; the others stand for none but themselves.
-    Of ``shown`` cases the actor has seen the engine's view: their own review is not blind. ValueError for too many.
+    Of ``shown`` cases the actor has seen the AI's view: their own review is not blind. ValueError for too many.
     """
     require(by.actor, Action.REQUEST_REVIEW)
     if len(case_ids) > MOST:

@@ -34,7 +34,7 @@ class DispositionNeeded(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """One version of one person's review. ``blind``: given before the engine's view was served."""
+    """One version of one person's review. ``blind``: given before the AI's view was served."""
 
     id: str
     case_id: str
@@ -231,7 +231,7 @@ class TooLate(NotAvailable):
 def take_back(db: Database, by: Acting, case_id: str, review_id: str, lease: timedelta = LEASE) -> Claim:
     """The case in this person's hands again, and the review as their draft: both or, when it raises, neither.
 
-    It is too late once the time is over, the engine's view was served to them, they changed the review, the case was
+    It is too late once the time is over, the AI's view was served to them, they changed the review, the case was
     erased or decided on, or somebody else has it, is about to open it or has read it. A repeated press finds the case
     in their hands and gives it to them again. Raises Forbidden, TooLate, NotAvailable.
     """

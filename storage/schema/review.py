@@ -111,7 +111,7 @@ reviews = table(
 index(reviews, "ix_reviews_reviewer", "reviewer", "at")
 index(reviews, "ix_reviews_at", "at")
 
-undone_reviews = table(  # moved here from reviews within half a minute, before the engine's view was served
+undone_reviews = table(  # moved here from reviews within half a minute, before the AI's view was served
     "undone_reviews",
     Column("review_id", Id, primary_key=True),
     case_id(index=True),

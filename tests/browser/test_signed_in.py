@@ -42,7 +42,7 @@ TEXTS = (
 )
 ANNS_NOTE, BOS_NOTE = "heron by the river", "lantern on the stairs"
 ENGINE = ("Answers: ", "Shows consistency", "AI result:")
-"""Words that stand beside the engine's view wherever it is shown."""
+"""Words that stand beside the AI's view wherever it is shown."""
 SIGNED_OUT = "your session has ended"
 STYLE = "https://cdn.jsdelivr.net/npm/@picocss/"
 """What the page of the provider asks for."""

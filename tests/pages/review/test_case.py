@@ -19,7 +19,7 @@ from storage.database import Database
 from storage.review import claims, reviews
 from storage.review.adjudication import adjudicate
 from storage.review.erasure import erase_rows
-from storage.review.follow_ups import open_follow_up, open_ones
+from storage.review.follow_ups import For, open_follow_up, open_ones
 from storage.schema.columns import ERASED, new_id
 from storage.schema.engine import case_errors, node_runs, screenings
 from storage.schema.intake import cases, configurations, pending_cases
@@ -133,9 +133,9 @@ def test_a_failed_case_can_be_taken_up_again_by_who_may_control_its_batch(
         assert page_database.value(select(pending_cases.c.ready_at)) is not None
 
 
-def _open(db: Database, case_id: str, who: Actor = LOCAL_USER) -> None:
+def _open(db: Database, case_id: str, who: Actor = LOCAL_USER, what: Disposition | For = For.CONTACT_NOW) -> None:
     with db.write() as conn:
-        open_follow_up(conn, who.at(NOW), case_id, Disposition.CONTACT_NOW)
+        open_follow_up(conn, who.at(NOW), case_id, what)
 
 
 def _follow_ups(page: AppTest) -> list[Any]:
@@ -158,6 +158,13 @@ def test_what_is_left_with_nobody_is_taken_over(open_page: Opener, page_database
     page.button(key="follow_ups_take_over").click().run()
     assert name in _texts(page), "as the desk calls it"
     assert [one.case_id for one in open_ones(page_database, LOCAL_USER.at(NOW)).shown] == [case_id]
+
+
+def test_a_second_review_that_nobody_can_give_says_how_to_go_on(open_page: Opener, page_database: Database) -> None:
+    (case_id,) = fill(page_database, entered=False)
+    _open(page_database, case_id, what=For.SECOND_REVIEW)
+    said = [each.value for each in open_page("inbox").caption]
+    assert any("Set up sign-in" in each and "close this with a note" in each for each in said)
 
 
 def test_a_follow_up_stays_on_the_inbox_until_it_is_closed(open_page: Opener, page_database: Database) -> None:

@@ -161,7 +161,7 @@ def test_a_claim_has_its_interval_and_its_n() -> None:
     assert first_look_words(wait)[1:] == ("3 min", "median of 3 · on time: 3 of 4 (95% CI 30-95%)")
     agreed = Coefficient(name="α", value=0.81, cases=120, low=0.72, high=0.88)
     _, value, rests = agreement_words((agreed, 1))
-    assert value == "0.81" and all(words in rests for words in ("0.72 to 0.88", "120 reviewed twice", "until 1 more"))
+    assert value == "0.81" and all(words in rests for words in ("0.72 to 0.88", "120 with a second", "until 1 more"))
 
 
 def test_events_come_newest_first_and_a_change_or_a_cut_is_found(open_page: Opener, page_database: Database) -> None:

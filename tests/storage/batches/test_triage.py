@@ -503,7 +503,7 @@ def test_each_enters_once_and_what_has_no_outcome_or_an_entry_is_counted_apart(d
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_its_place_is_that_of_an_audit_sample_by_the_sites_share(db: Database, share: float) -> None:
-    """And whoever saw the engine's view of it does not read it blind."""
+    """And whoever saw the AI's view of it does not read it blind."""
     change(db, ADMIN.at(NOW), SiteSettings(audit_urgent_share=share), 0)
     shown, unseen, *_ = ids = fill(db, [P0] * 6, entered=False, outcome="unsafe")
     for at in (NOW, NOW + MINUTE):
