@@ -190,6 +190,12 @@ def open_case(here: Here, case_id: str | None) -> None:
     here.page.lay(None if case_id is None else _find(here, case_id))
 
 
+def open_named(here: Here, case_id: str | None) -> None:
+    """The same, unless it lies there."""
+    if here.desk is None or here.desk.case_id != case_id:
+        open_case(here, case_id)
+
+
 def see(here: Here, case_id: str | None) -> None:
     """Bring the desk up to date before it is used: ``case_id`` is the case on it as the browser believes, which counts
     where the page is not known, as after a restart. Words that were erased meanwhile leave the desk of whoever read
@@ -277,11 +283,13 @@ def open_next_desk(here: Here) -> Desk | None:
 
 
 def _find_left_behind(here: Here) -> Claim | None:
-    """A case they hold unread, as after a reload; not before a more urgent one, nor one open elsewhere."""
-    if not (claimed := claims.my_claims(here.db, here.by)):
+    """A case they hold unread, as after a reload; not before a more urgent one, nor one open elsewhere, or of another
+    upload than is asked for.
+    """
+    if not (claimed := claims.my_claims(here.db, here.by, here.batch)):
         return None
     elsewhere = open_pages().on_other_desks(here.person.id, here.page, here.now)
     if not (held := [claim for claim in claimed if claim.case_id not in elsewhere]):
         return None
-    free = queue.counts(here.db, here.by, None).free_by_priority
+    free = queue.counts(here.db, here.by, None, here.batch).free_by_priority
     return None if any(number and priority < held[0].priority for priority, number in free.items()) else held[0]

@@ -7,7 +7,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pages.review import desk_view, inbox_words
-from pages.review.desk import Desk, Here, is_in_hand, lay_out, my_review, open_case, open_next_desk, renew, with_text
+from pages.review.desk import (
+    Desk,
+    Here,
+    is_in_hand,
+    lay_out,
+    my_review,
+    open_case,
+    open_named,
+    open_next_desk,
+    renew,
+    with_text,
+)
 from pages.ui.words import last_midnight, sentence
 from screening.review.policy import Forbidden
 from screening.review.review_form import ReviewForm
@@ -304,7 +315,7 @@ def _cases(number: int) -> str:
 
 
 _ACTS: Mapping[str, Callable[[Here, Act], None]] = {
-    "open": lambda here, act: open_case(here, act.case),
+    "open": lambda here, act: open_named(here, act.case),
     "alive": _alive,
     "draft": _draft,
     "save": _save,

@@ -292,10 +292,12 @@ def _claim(row: Any) -> Claim:
     return record(Claim, row, **given, why=why_of(row))
 
 
-def my_claims(db: Database, by: Acting) -> tuple[Claim, ...]:
-    """The cases this person holds now, most urgent first; after a reload they continue with these. Raises Forbidden."""
+def my_claims(db: Database, by: Acting, batch: str | None = None) -> tuple[Claim, ...]:
+    """The cases this person holds now, of one batch where it is named, most urgent first; after a reload they continue
+    with these. Raises Forbidden.
+    """
     require(by.actor, Action.CLAIM_NEXT)
-    rows = db.rows(_HELD, {"now": by.now, "holder": by.id})
+    rows = db.rows(_HELD.where(of_batch(batch)), {"now": by.now, "holder": by.id})
     # few, so sorted here: the database would read its index of that order from end to end
     return tuple(_claim(row) for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id)))
 

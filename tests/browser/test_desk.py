@@ -173,6 +173,33 @@ def test_drafts_and_two_tabs_are_at_one(browser: Browser, page: Page, running_ap
     desk.sees(page, desk.case_text(page))
 
 
+def test_a_link_opens_what_it_names_and_not_what_lay_here(page: Page, db: Database) -> None:
+    """Also where the page is the same and its reviewer was elsewhere on it, with a case open and half filled in."""
+    first, second = desk.come_in(db, Priority.P2)[0], desk.come_in(db, Priority.P2)[0]
+    upload = db.value(select(cases.c.batch_id).where(cases.c.id == second))
+    desk.open_inbox(page)
+    assert desk.next_case(page) == first
+    desk.choose(page, "2", "6", "Unsafe", "Moderate")
+    _away(page, f"/batches?batch={upload}")
+    page.get_by_role("link", name="Start reviewing").click()
+    desk.sees(page, page.get_by_role("heading", name="Your review"))
+    assert desk.case_in_address(page) == second
+    desk.sees(page, "Only cases of posts.csv")
+    _away(page, f"/inbox?case={first}")
+    desk.sees(page, desk.chosen(page, "Unsafe"), desk.chosen(page, "Moderate"))
+    assert desk.case_in_address(page) == first
+    desk.save(page)
+    assert desk.stored_labels(db)[first] == "unsafe" and second not in desk.stored_labels(db)
+
+
+def _away(page: Page, then: str) -> None:
+    """Home by the menu, until the desk is gone, and to an address without loading the page anew."""
+    page.get_by_role("link", name="Home").first.click()
+    desk.sees(page, page.get_by_role("heading", name="Second Look"))
+    page.wait_for_timeout(4_500)
+    page.evaluate("to => { history.pushState({}, '', to); dispatchEvent(new PopStateEvent('popstate')); }", then)
+
+
 def _drag(page: Page, box: Locator, y: float) -> None:
     place = box.bounding_box()
     assert place is not None

@@ -147,6 +147,17 @@ class Desk {
     this.outbox.send();
   }
 
+  // What a link asks for, before what lay here: the first case of an upload ("Start reviewing"), or the case it names.
+  // What was open and unread stays with its reviewer.
+  arrive() {
+    const named = inAddress("case");
+    if (inAddress("start")) {
+      setInAddress("start", "");
+      this.outbox.post("leave");
+      this.outbox.post("next");
+    } else if (named && named !== this.caseId) this.outbox.post("open", { case: named });
+  }
+
   // The case that the address names, where somebody went back to it.
   seek() {
     const named = inAddress("case");
@@ -182,8 +193,6 @@ class Desk {
       if (!this.outbox.waits("open")) setInAddress("case", this.caseId ?? "");
       this.paint();
       this.askForReveal();
-      if (this.stage === "idle" && inAddress("start")) this.go("next"); // from "Start reviewing"
-      setInAddress("start", "");
     }
     this.askForRest();
     if (JSON.stringify(data.me) === JSON.stringify(this.page.me)) this.runs = 0;
@@ -708,8 +717,8 @@ export default function ({ data: [page], parentElement, setTriggerValue }) {
   desk ??= new Desk(page);
   const placed = desk.layout.root.parentElement === parentElement;
   if (!placed) parentElement.append(desk.layout.root);
+  if (!placed) desk.arrive();
   desk.mounted(page, setTriggerValue);
-  if (!placed) desk.seek();
   return () => {
     if (!desk || desk.layout.root.parentElement !== parentElement) return; // it stands elsewhere already
     desk.run = null;
