@@ -5,10 +5,10 @@ from collections.abc import Callable
 import streamlit as st
 
 from pages.batches.new_batch import sample_button
-from pages.batches.progress import batch_line, find_hold
+from pages.batches.progress import batch_line, find_hold, status_lines
 from pages.research.reports import Figure, agreement_figure, first_look_figure, is_awaited, missed_figure
 from pages.review.inbox_words import PRIORITY_WORDS, late_words, number_words, read_words
-from pages.ui import auth, context, widgets
+from pages.ui import auth, context
 from pages.ui.shell import FOLDER
 from pages.ui.words import duration, last_midnight, literal
 from screening.review.policy import Action, is_allowed
@@ -92,7 +92,7 @@ def upload_door() -> None:
 def activity() -> None:
     now = context.now()
     st.header("System status")
-    for well, words in widgets.status_lines(db, now):
+    for well, words in status_lines(db, now):
         st.markdown(f":green[●] {literal(words)}" if well else f":red[**▲ {literal(words)}**]")
     found, held = list_batches(db, person, SHOWN_BATCHES, now=now), find_hold(db, now)
     for one in found:

@@ -21,7 +21,6 @@ from storage.review.follow_ups import request_second_looks
 
 ORDERS = {Ranking.EVIDENCE: "AI disagreement", Ranking.CONFIDENT_LEARNING: "Confident learning (cleanlab)"}
 HOW = WORDS["how"]
-HISTORY = "label_history"
 
 db, person = context.database(), context.actor()
 require(person, Action.VIEW_RESULTS)
@@ -76,8 +75,7 @@ def send(found: Ranked, order: Ranking) -> None:
         picked, chances = context.compute(choose_labels, ask, order, int(top), seed)
         shown = [case.case_id for case, _ in found.first]
         sent = request_second_looks(db, context.actor_now(), (*picked, *chances), shown=shown, chances=chances)
-        st.session_state[case_list.SAID] = case_list.sent_words(sent)
-        st.rerun()
+        case_list.say_sent(sent)
 
 
 def corrected_data_set() -> None:
@@ -122,13 +120,6 @@ def label_history() -> None:
         st.caption(f"The {earlier:,} entries before these are listed where an earlier version is chosen above.")
     if hidden:
         st.caption(f"{hidden:,} of cases in review are hidden by the switch above.")
-    ids = [entry.case_id for entry in entries]
-
-    def open_chosen() -> None:
-        places = st.session_state[HISTORY]["selection"]["rows"]
-        if places and places[0] < len(ids):
-            case_list.open_case(ids[places[0]])
-
     rows = [
         {
             "Version": entry.number,
@@ -142,22 +133,14 @@ def label_history() -> None:
         }
         for entry in entries
     ]
-    st.dataframe(
-        pd.DataFrame(rows),
-        hide_index=True,
-        on_select=open_chosen,
-        selection_mode="single-row",
-        key=HISTORY,
-        column_config={"When": time_column("When")},
-        alt="Label history: who gave which label when, from what to what; choosing a row opens its case below",
-    )
+    ids, columns = [entry.case_id for entry in entries], {"When": time_column("When")}
+    alt = "Label history: who gave which label when, from what to what"
+    case_list.choose_and_open(rows, ids, "label_history", "single-row", alt, column_config=columns)
     st.caption(
         "Each entry makes a new version. Reviewer IDs are pseudonyms, the same as in the exports; “system” is where "
         "reviewers agreed. Reasons are not exported."
     )
-    listed = list(dict.fromkeys(ids))
-    if (case_id := case_list.open_case_id(listed)) is not None:
-        case_list.viewer(db, person, listed, case_id)
+    case_list.viewer(db, person, list(dict.fromkeys(ids)))
 
 
 def entries_chosen(every: Sequence[Entry], *, all_fetched: bool) -> list[Entry]:

@@ -127,12 +127,8 @@ def leave(upload: Upload) -> None:
 
 def show_counts(table: Table, found: Check, rejected: StreamedFile) -> None:
     out = found.rejected.total()
-    st.markdown(
-        f"**{count_of(found.rows_in, 'row')}**: :green[**{found.accepted:,} accepted**], "
-        f"{':red' if out else ''}[**{out:,} rejected**] · {literal(table.layout.words)}".replace(
-            "[**0 rejected**]", "0 rejected"
-        )
-    )
+    rows, some = count_of(found.rows_in, "row"), f":red[**{out:,} rejected**]" if out else "0 rejected"
+    st.markdown(f"**{rows}**: :green[**{found.accepted:,} accepted**], {some} · {literal(table.layout.words)}")
     sentences = [literal(each) for each in table.warnings]
     if unread := found.without_call - found.not_screened:
         unasked = count_of(unread, "text cannot be screened and is", "texts cannot be screened and are")
@@ -195,9 +191,8 @@ def start_card(upload: Upload, table: Table, found: Check) -> None:
                 research_order=research_order,
                 intake=describe_reading(table) | {"estimate": calls},
             )
-            lines = widgets.status_lines(context.database(), context.now())
-            if fault := next((words for well, words in lines if not well), ""):
-                st.warning(f"{literal(fault.removesuffix('.'))}. The texts of this file wait until it works again.")
+            if held := progress.find_hold(context.database(), context.now()):
+                st.warning(f"{literal(held)}. The texts of this file wait until it works again.")
             by_nobody = own.title if own and pipeline == own.pipeline else None
             start_buttons(upload, table, pipeline, new, count_of(found.accepted, "text"), by_nobody)
 
@@ -257,13 +252,12 @@ def start_buttons(
             on_click=lambda: st.session_state.update({key: own}),
         )
         leave(upload)
-    if pressed and own not in (None, st.session_state.pop(key, own)):
+    if not pressed:
+        return
+    if own not in (None, st.session_state.pop(key, own)):
         st.warning(f"Nothing was started: {own} became active meanwhile. Look again, and press once more.")
-    elif pressed:
-        start(upload, pipeline, new, table)
+        return
 
-
-def start(upload: Upload, pipeline: PipelineConfig, new: NewBatch, table: Table) -> None:
     def create() -> str:
         return open_batch(context.database(), context.actor(), pipeline, new, context.settings_now(), context.now)
 

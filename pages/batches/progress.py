@@ -1,6 +1,6 @@
 """An upload under way: its file taken in beside the pages, progress, buttons, paths of its texts, and what it cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +10,7 @@ from jobs.intake import BY_PEOPLE, NOBODY, IntakeRuns, Upload
 from jobs.process import system_clock
 from pages.ui import context, engine_view, widgets
 from pages.ui.context import compute, compute_again, singleton
-from pages.ui.words import STATE_WORDS, WORDS, duration, error_words, literal, money
+from pages.ui.words import STATE_WORDS, WORDS, duration, error_words, literal, local_time, money
 from screening.datasets.rows import FileRefused
 from screening.labels import OUTCOMES, Label
 from screening.pipeline.config import PipelineConfig
@@ -77,6 +77,26 @@ def find_hold(db: Database, now: datetime) -> str | None:
         return "Screening is down: no background service is running"
     fault = health.find_lasting(db, health.Fault.MODEL)
     return None if fault is None else error_words(fault.cause or NO_LABEL).capitalize()
+
+
+def status_lines(db: Database, now: datetime) -> list[tuple[bool, str]]:
+    """Whether the screening service and the model do their work, in a sentence each."""
+    works, heard = health.workers_answer(db, now)
+    fault, ended = health.find_lasting(db, health.Fault.MODEL), health.last_ended(db)
+    service, model = "Screening service: running", "no text screened yet"
+    if not works:
+        since = f" since {local_time(heard, now)}" if heard else ""
+        service = f"Screening is down{since}. New texts wait and nobody is screening them."
+    if fault is not None:
+        why = error_words(fault.cause or NO_LABEL).removeprefix("the model ")
+        model = f"{why} since {local_time(fault.began_at, now)}"
+    elif ended:
+        model = f"last text screened {local_time(ended, now)}"
+    settings, own = context.settings_now(), context.own_pipeline()  # a preset's nodes name no model
+    models = dict.fromkeys(node.model or settings.model for node in own.nodes) if own else [settings.model]
+    agents = f"AI model{'' if len(models) == 1 else 's'} {', '.join(models)}"
+    agents = "Keyword script (demo mode)" if settings.simulated else agents
+    return [(works, service), (works and fault is None, f"{agents}: {model}")]
 
 
 def state_words(state: BatchState, held: str | None) -> str:
@@ -154,7 +174,10 @@ def missing_rows(person: Actor, one: BatchSummary, found: tuple[Upload, Exceptio
     if found is None and one.progress.rows_missing is None:
         return
     code = one.progress.rows_missing or ""
-    why = f"{error_words(code).capitalize()}. {_way_on(one)}"
+    way = next(
+        said for name, said in WORDS["way_on"].items() if name in one.intake or name == "app"
+    )  # of another process
+    why = f"{error_words(code).capitalize()}. {way}"
     if found:  # a refusal is written for people; of anything else only its kind is told, for it may quote a text
         ours, kind = isinstance(found[1], FileRefused), type(found[1]).__name__
         why = str(found[1]) if ours else f"{error_words('internal_error').capitalize()} ({kind})."
@@ -169,11 +192,6 @@ def missing_rows(person: Actor, one: BatchSummary, found: tuple[Upload, Exceptio
     if found and may and st.button("Continue importing rows", icon=":material/play_arrow:"):
         intake_runs().start(found[0])
         st.rerun()
-
-
-def _way_on(one: BatchSummary) -> str:
-    """What brings the rest of a file in that another process has, by what is known of its intake."""
-    return next(said for name, said in WORDS["way_on"].items() if name in one.intake or name == "app")
 
 
 def reach_fact(reach: Reach) -> str:
@@ -204,7 +222,11 @@ def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
     if found.kept_back:
         more = count_of(found.kept_back, "more text")
         st.caption(f"{more} escalated outside this drawing: by a rule about the text, or after a fault.")
-    cost_panel(one, pipeline, costs, calls)
+    used = {each.node: each for each in costs}
+    if used:
+        st.caption(calls_sentence(one.intake.get("estimate"), calls))
+        rows = [row(node.title, used[node.name]) for node in pipeline.nodes if node.name in used]
+        st.dataframe(rows, hide_index=True, alt="Calls and cost by agent")
 
 
 def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str, *, linked: bool) -> str:
@@ -220,15 +242,6 @@ def ways_html(pipeline: PipelineConfig, found: Ways, batch_id: str, *, linked: b
             where = ended if target in OUTCOMES else {"way": f"{node.name}:{said}"}
             ways[node.name, said] = (count, widgets.results_address(batch_id, **where) if linked else None)
     return engine_view.diagram_html(pipeline, asked, ways)
-
-
-def cost_panel(one: BatchSummary, pipeline: PipelineConfig, costs: Sequence[Any], calls: int) -> None:
-    found = {each.node: each for each in costs}
-    if not found:
-        return
-    st.caption(calls_sentence(one.intake.get("estimate"), calls))
-    rows = [row(node.title, found[node.name]) for node in pipeline.nodes if node.name in found]
-    st.dataframe(rows, hide_index=True, alt="Calls and cost by agent")
 
 
 def calls_sentence(estimate: Mapping[str, Any] | None, calls: int) -> str:

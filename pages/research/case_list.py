@@ -7,12 +7,13 @@ import secrets
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import pandas as pd
 import streamlit as st
 
-from pages.ui import context, engine_view, html, shell, widgets
+from pages.ui import context, html, shell, widgets
+from pages.ui.engine_view import NO_DECISION
 from pages.ui.words import OUTCOME_WORDS, REASON_WORDS, literal, local_time, sentence
 from screening.labels import Label, Outcome
 from screening.pipeline.engine import Reason
@@ -73,8 +74,7 @@ def outcome_words(outcome: str) -> str:
 
 def filters(db: Database, person: Actor, base: Cell) -> Cell:
     """The list narrowed by what is chosen; what ``base`` names already is not asked, nor is what has no values."""
-    options = _options(db, person, base)
-    chosen: dict[str, str] = {}
+    options, chosen = _options(db, person, base), dict[str, str]()
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         words = st.text_input("Find ID or group", st.query_params.get(SEARCH, ""), key=f"filter_{SEARCH}", width=190)
         if words.strip():
@@ -91,14 +91,15 @@ def _options(db: Database, person: Actor, base: Cell) -> Mapping[str, Mapping[st
     of_groups = {one: visible(one) for one in cells.groups(db, person, base.batch_id)}
     if not is_allowed(person, Action.VIEW_RESULTS):  # nothing by which a list would tell of outcomes or labels
         return {"group": of_groups, "sort": {one: SORTS[one] for one in ("group", "id")}}
-    found = cells.cell_choices(db, person, base)
+    found, asked = cells.cell_choices(db, person, base), st.query_params.get("way", "")
+    way = way_of(asked)  # of a link from a drawing; it can be taken out, and another is chosen on the drawing
     options: dict[str, Mapping[str, str]] = {
         "outcome": {one: outcome_words(one) for one in (*map(str, Outcome), IN_REVIEW, PENDING)},
         "reference": {"safe": "safe", "unsafe": "unsafe"},
         "labels": {"adjudicated": "final labels"},
         "source": {"file": "the file", "adjudicated": "reviewers"},
         "node": {one: one.title() for one in found["node"]},
-        "way": _way_in_address(),
+        "way": {asked: f"{visible(way[0]).title()}: {way[1] or NO_DECISION}", ANY: "Any"} if way else {},
         "reason": {one: reason_words(one) for one in found["reason"]},
         "gap": {one: one for one in GAPS},
         "group": of_groups,
@@ -107,6 +108,19 @@ def _options(db: Database, person: Actor, base: Cell) -> Mapping[str, Mapping[st
     }
     of_a_cell = {"outcome", "reference", "labels", "way", "group"} if base.reference else set()
     return {name: values for name, values in options.items() if name not in of_a_cell}
+
+
+def _choice(name: str, values: Mapping[str, str]) -> str | None:
+    before, keys = st.query_params.get(name, ""), list(values)
+    return st.selectbox(
+        WORDS[name],
+        keys,
+        index=keys.index(before) if before in values else None,
+        format_func=widgets.unique_labels(values).__getitem__,
+        placeholder={"sort": "File's order", "labels": "original labels"}.get(name, "Any"),
+        key=f"filter_{name}",
+        width=150,
+    )
 
 
 def asked_for(chosen: Mapping[str, str]) -> dict[str, Any]:
@@ -136,30 +150,9 @@ def way_of(given: str) -> tuple[str, Label | None] | None:
     (None, None, None)
     """
     node, _, said = given.partition(":")
-    if not node or said not in (*Label, engine_view.NO_DECISION):
+    if not node or said not in (*Label, NO_DECISION):
         return None
-    return node, None if said == engine_view.NO_DECISION else Label(said)
-
-
-def _way_in_address() -> dict[str, str]:
-    """The way that a link from a drawing names; it can be taken out, and another is chosen on the drawing."""
-    given = st.query_params.get("way", "")
-    if (found := way_of(given)) is None:
-        return {}
-    return {given: f"{visible(found[0]).title()}: {found[1] or engine_view.NO_DECISION}", ANY: "Any"}
-
-
-def _choice(name: str, values: Mapping[str, str]) -> str | None:
-    before, keys = st.query_params.get(name, ""), list(values)
-    return st.selectbox(
-        WORDS[name],
-        keys,
-        index=keys.index(before) if before in values else None,
-        format_func=widgets.unique_labels(values).__getitem__,
-        placeholder={"sort": "File's order", "labels": "original labels"}.get(name, "Any"),
-        key=f"filter_{name}",
-        width=150,
-    )
+    return node, None if said == NO_DECISION else Label(said)
 
 
 def hide_switch(db: Database, person: Actor) -> None:
@@ -202,41 +195,33 @@ def case_list(db: Database, person: Actor, cell: Cell) -> None:
     shown = [case.case_id for case in page.cases]
     starts = starts_of(db, person, shown) if with_text else {}
     rows = [_row(case, starts.get(case.case_id), outcomes=outcomes) for case in page.cases]
-    chosen = _table(rows, shown, f"cases_{key}_{number}", selectable=outcomes)
-    if page.found > PAGE:
-        st.pagination(-(-page.found // PAGE), key=f"page_{key}")
-    if not outcomes:
-        return
-    if (case_id := open_case_id(page.ids)) is not None:
-        viewer(db, person, page.ids, case_id)
-    send_panel(db, person, cell, page.ids, chosen if len(chosen) > 1 else [case_id] if case_id else [])
-
-
-def _table(rows: Sequence[Mapping[str, object]], shown: Sequence[str], name: str, *, selectable: bool) -> list[str]:
     help = "How far the most frequent answer lay ahead of the second at the agent that ended the case."
     margin = st.column_config.ProgressColumn("Margin", min_value=0, max_value=1, format="%.2f", help=help)
-    columns = {"Margin": margin}
-    if not selectable:
-        st.dataframe(pd.DataFrame(rows), hide_index=True, column_config=columns, placeholder="", alt="Cases")
-        return []
+    table: dict[str, Any] = {"column_config": {"Margin": margin}, "placeholder": ""}
+    if outcomes:
+        chosen = choose_and_open(rows, shown, f"cases_{key}_{number}", "multi-row", alt="Cases", **table)
+    else:
+        st.dataframe(pd.DataFrame(rows), hide_index=True, alt="Cases", **table)
+    if page.found > PAGE:
+        st.pagination(-(-page.found // PAGE), key=f"page_{key}")
+    if outcomes:
+        read = viewer(db, person, page.ids)
+        send_panel(db, person, cell, page.ids, chosen if len(chosen) > 1 else [read] if read else [])
+
+
+def choose_and_open(
+    rows: Sequence[Any], ids: Sequence[str], name: str, mode: Literal["multi-row", "single-row"], alt: str, **of: Any
+) -> list[str]:
+    """A table of cases, and the ids of those chosen. A row chosen alone is read below it: see `viewer`."""
 
     def open_chosen() -> None:
-        """One row was chosen: its case is read below the list. Several are only chosen."""
         chosen = st.session_state[name]["selection"]["rows"]
-        if len(chosen) == 1 and chosen[0] < len(shown):
-            open_case(shown[chosen[0]])
+        if len(chosen) == 1 and chosen[0] < len(ids):
+            widgets.in_address("case", ids[chosen[0]])
 
-    selected = st.dataframe(
-        pd.DataFrame(rows),
-        hide_index=True,
-        on_select=open_chosen,
-        selection_mode="multi-row",
-        key=name,
-        column_config=columns,
-        placeholder="",
-        alt="Cases; choosing a row opens it below",
-    )
-    return [shown[row] for row in selected["selection"]["rows"] if row < len(shown)]
+    frame, alt = pd.DataFrame(rows), f"{alt}; choosing a row opens it below"
+    selected = st.dataframe(frame, hide_index=True, on_select=open_chosen, selection_mode=mode, key=name, alt=alt, **of)
+    return [ids[row] for row in selected["selection"]["rows"] if row < len(ids)]
 
 
 def _row(case: Result, start: str | None, *, outcomes: bool) -> dict[str, object]:
@@ -282,29 +267,23 @@ def starts_of(db: Database, person: Actor, case_ids: Sequence[str]) -> Mapping[s
     return seen
 
 
-def open_case(case_id: str | None) -> None:
-    """Show this case in the viewer; None closes it. For callbacks: a fast key is not lost."""
-    widgets.in_address("case", case_id)
-
-
-def open_case_id(ids: Sequence[str]) -> str | None:
+def viewer(db: Database, person: Actor, ids: Sequence[str]) -> str | None:
+    """The case that the address names, where it is one of the list, and its id."""
     case_id = st.query_params.get("case")
-    return case_id if case_id in ids else None
-
-
-def viewer(db: Database, person: Actor, ids: Sequence[str], case_id: str) -> None:
+    if case_id is None or case_id not in ids:
+        return None
     case = cells.listed_case(db, person.at(context.now()), case_id)
-    if case is None:
-        return
-    with st.container(border=True, key="viewer"):
-        _steps(ids, case)
-        _text(db, person, case)
-        st.markdown(facts(case))
-        if case.hidden:
-            st.caption("In review: its outcome is hidden by the switch above the list.")
-        else:
-            _tags(db, person, case)
-            _comments(db, person, case)
+    if case is not None:
+        with st.container(border=True, key="viewer"):
+            _steps(ids, case)
+            _text(db, person, case)
+            st.markdown(facts(case))
+            if case.hidden:
+                st.caption("In review: its outcome is hidden by the switch above the list.")
+            else:
+                _tags(db, person, case)
+                _comments(db, person, case)
+    return case_id
 
 
 def facts(case: Result) -> str:
@@ -327,16 +306,15 @@ def facts(case: Result) -> str:
 
 def _steps(ids: Sequence[str], case: Result) -> None:
     at = ids.index(case.case_id)
-    before, after = (ids[at - 1] if at else None), (ids[at + 1] if at + 1 < len(ids) else None)
     with st.container(horizontal=True, vertical_alignment="center"):
         named = f"**{literal(case.external_id)}** row {case.row:,} · {at + 1:,} of {len(ids):,}"
         st.markdown(named, width="content")
-        for words, key, target in (("Previous", "k", before), ("Next", "j", after)):
-            st.button(
-                words, key=f"viewer_{words}", shortcut=key, on_click=open_case, args=(target,), disabled=target is None
-            )
+        for words, key, to in (("Previous", "k", at - 1), ("Next", "j", at + 1)):
+            target, out = (ids[to], False) if 0 <= to < len(ids) else (None, True)
+            go, where = widgets.in_address, ("case", target)
+            st.button(words, key=f"viewer_{words}", shortcut=key, on_click=go, args=where, disabled=out)
         widgets.case_link(case.case_id)
-        st.button("Close", key="viewer_close", on_click=open_case, args=(None,))
+        st.button("Close", key="viewer_close", on_click=widgets.in_address, args=("case", None))
 
 
 def _text(db: Database, person: Actor, case: Result) -> None:
@@ -417,8 +395,7 @@ def send_panel(db: Database, person: Actor, cell: Cell, listed: Sequence[str], c
         which = "" if chosen else "all " if len(picked) == len(listed) else "the first "
         words = f"Send {which}{len(picked):,} to review{' with controls' if mixed else ''}"
         if st.button(words, type=kind, icon=":material/inbox:", key="send_cases"):
-            st.session_state[SAID] = sent_words(_send(db, person, cell, picked, mixed=mixed))
-            st.rerun()
+            say_sent(_send(db, person, cell, picked, mixed=mixed))
         if len(picked) == 1:
             _review_now(db, person, cell, picked[0], mixed=mixed)
     st.caption(BLINDED)
@@ -429,6 +406,12 @@ def show_sent(batch_id: str) -> None:
         st.success(said)
         of_batch = {"batch": batch_id} if batch_id else {}
         st.page_link(shell.FOLDER / "inbox.py", label="Open in queue", icon=":material/inbox:", query_params=of_batch)
+
+
+def say_sent(sent: SecondLooks, *, controls: bool = True) -> NoReturn:
+    """Say it after the page has run again."""
+    st.session_state[SAID] = sent_words(sent, controls=controls)
+    st.rerun()
 
 
 def _send(db: Database, person: Actor, cell: Cell, picked: Sequence[str], *, mixed: bool) -> SecondLooks:
@@ -451,8 +434,8 @@ def _review_now(db: Database, person: Actor, cell: Cell, case_id: str, *, mixed:
     st.switch_page(shell.FOLDER / "inbox.py", query_params={"case": case_id})
 
 
-def sent_words(sent: SecondLooks) -> str:
-    """What became of it; controls are among the numbers.
+def sent_words(sent: SecondLooks, *, controls: bool = True) -> str:
+    """What became of it; with ``controls`` these are among the numbers.
 
     >>> sent_words(SecondLooks(opened=17, there_before=3, undecided=1))
     '17 cases sent to review, controls included; 3 were already there. Not sent: 1 not screened to the end.'
@@ -460,5 +443,5 @@ def sent_words(sent: SecondLooks) -> str:
     left = {"not screened to the end": sent.undecided, "deleted": sent.erased}
     rest = "; ".join(f"{number:,} {why}" for why, number in left.items() if number)
     before = f"; {sent.there_before:,} {'was' if sent.there_before == 1 else 'were'} already there"
-    words = f"{count_of(sent.opened, 'case')} sent to review, controls included"
+    words = f"{count_of(sent.opened, 'case')} sent to review{', controls included' if controls else ''}"
     return f"{words}{before if sent.there_before else ''}.{f' Not sent: {rest}.' if rest else ''}"

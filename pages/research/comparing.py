@@ -22,16 +22,8 @@ from screening.words import count_of
 from storage.batches.batch_state import CAP_REACHED
 from storage.batches.configurations import save_configuration
 from storage.database import Database
-from storage.research.comparisons import (
-    Comparison,
-    Pair,
-    Side,
-    begin_comparison,
-    end_comparison,
-    list_comparisons,
-    paired_outcomes,
-    resume_comparison,
-)
+from storage.research import comparisons
+from storage.research.comparisons import Comparison, Pair, Side, paired_outcomes
 from storage.visibility import record_shown
 
 MOST_SHOWN = 200
@@ -44,7 +36,7 @@ def comparison_panel(db: Database, person: Actor, pipelines: Mapping[str, Pipeli
     st.text("A second pipeline screens texts of an upload again. It decides nothing and sends nothing to review.")
     if is_allowed(person, Action.CREATE_BATCH) and is_allowed(person, Action.VIEW_RESULTS):
         _begin(db, person, pipelines)
-    found = {one.id: one for one in list_comparisons(db, person)}
+    found = {one.id: one for one in comparisons.list_comparisons(db, person)}
     if not found:
         st.caption("Nothing was compared yet.")
         return None
@@ -78,8 +70,8 @@ def _begin(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig])
     known = known_models_or_refuse(pipelines[name])
     if st.button("Compare", icon=":material/compare_arrows:", key="compare_begin", disabled=not known):
         version = save_configuration(db, context.configuration(pipelines[name]), context.now())
-        by = person.at(context.now())
-        begin_comparison(db, by, batch.id, configuration=version, name=name, most_cases=int(most), caps=caps)
+        texts, by = int(most), person.at(context.now())
+        comparisons.begin_comparison(db, by, batch.id, configuration=version, name=name, most_cases=texts, caps=caps)
         st.rerun()
 
 
@@ -95,15 +87,18 @@ def _show(db: Database, person: Actor, one: Comparison) -> None:
     if one.running:
         st.caption("The worker goes on with it; reload to see more.")
         if is_allowed(person, Action.CREATE_BATCH) and st.button("Stop comparing", key="compare_stop"):
-            end_comparison(db, person.at(context.now()), one.id, "stopped")
+            comparisons.end_comparison(db, person.at(context.now()), one.id, "stopped")
             st.rerun()
     if one.ended_why is not None:  # who can mend that, and the way to go on where there is one
         may = is_allowed(person, Action.CREATE_BATCH) and is_allowed(person, Action.VIEW_RESULTS)
         st.text(_end_words(one, one.ended_why, may=may))
         if one.may_go_on and may and st.button("Go on", icon=":material/play_arrow:", key="compare_resume"):
-            resume_comparison(db, person.at(context.now()), one.id)
+            comparisons.resume_comparison(db, person.at(context.now()), one.id)
             st.rerun()
-    _show_figures(found)
+    if found:
+        _show_figures(found)
+    else:
+        st.caption("Not yet: 0 texts.")
     if is_allowed(person, Action.VIEW_RESULTS):
         _cases(db, person, found)
 
@@ -120,9 +115,6 @@ def _end_words(one: Comparison, why: str, *, may: bool) -> str:
 
 
 def _show_figures(found: Sequence[Pair]) -> None:
-    if not found:
-        st.caption("Not yet: 0 texts.")
-        return
     st.dataframe(figures(found), hide_index=True, alt="Paired differences")
     st.caption(
         "Paired by text; each interval at 95% for itself, so one of several is exploratory. Labels: the "

@@ -11,7 +11,7 @@ import streamlit as st
 
 from jobs import evaluating
 from jobs.label_noise import Corrected, draw_for_review, measure_corrected
-from pages.research.case_list import SAID, case_list, sent_words, show_sent
+from pages.research.case_list import case_list, say_sent, show_sent
 from pages.research.figures import Series, bars, curves, forest, histogram
 from pages.ui import auth, context
 from pages.ui.context import compute
@@ -401,8 +401,7 @@ def _sample(db: Database, ask: evaluating.Ask, found: Corrected) -> None:
     if pressed:
         chances = compute(draw_for_review, ask, int(budget), secrets.randbits(32), cases=ask.standing.accepted)
         sent = request_second_looks(db, ask.actor.at(context.now()), list(chances), chances=chances)
-        st.session_state[SAID] = sent_words(sent).replace(", controls included", "")
-        st.rerun()
+        say_sent(sent, controls=False)
 
 
 def estimate_words(found: Estimate) -> str:

@@ -12,18 +12,8 @@ import streamlit as st
 
 from jobs.computing import NotComputed
 from jobs.reviews import main_figure
-from pages.research.claims import (
-    MOVED,
-    Verified,
-    at_most_words,
-    counted_as_missed,
-    guarantee_words,
-    has_moved,
-    one_look_words,
-    plan_sentences,
-    verify,
-    verify_now,
-)
+from pages.research import claims
+from pages.research.claims import MOVED, Verified, at_most_words, guarantee_words, has_moved, plan_sentences
 from pages.site.model_panel import facts, notes
 from pages.site.site_settings import answers
 from pages.ui import context
@@ -101,7 +91,7 @@ def report_html(
     lead = [
         f"Configuration {found.sample.configuration_version}, as of {local_time(at)}.",
         f"Missed unsafe per 1,000 texts labeled safe: {missed_sentence(found)}",
-        one_look_words(found, at),
+        claims.one_look_words(found, at),
         f"Miss rate: {guarantee_words(found.guarantee)}. {found.left_out}",
         " ".join(plan_sentences(found.plan)),
     ]
@@ -142,7 +132,8 @@ def missed_sentence(found: Verified) -> str:
     bound = f"{at_most_words(found)} at 95% confidence, valid at any time"
     return (
         f"estimated {per_thousand(missed.per_thousand)}, {f'no bound: {MOVED}' if has_moved(found) else bound} "
-        f"({missed.missed} missed in {missed.read:,} reviewed of {found.called_safe:,}{counted_as_missed(found)})"
+        f"({missed.missed} missed in {missed.read:,} reviewed of {found.called_safe:,}"
+        f"{claims.counted_as_missed(found)})"
     )
 
 
@@ -178,7 +169,7 @@ def card_sections(
     if is_allowed(person, Action.VIEW_RESULTS):
         settled = {one.version: one.settled for one in measured_configurations(db, person)}
         if settled.get(version):
-            found = verify(audit_sample(db, person, version), outcome_mix(db, person, version), audit_plan(db))
+            found = claims.verify(audit_sample(db, person, version), outcome_mix(db, person, version), audit_plan(db))
             texts = count_of(settled[version], "text")
             measured = [f"{texts} screened with this configuration.", *measured_lines(found)]
     use = [
@@ -241,11 +232,7 @@ def missed_figure_words(found: Verified | None) -> Figure:
     if found is None:
         return MISSED, NOT_YET, "nothing has been screened with the current settings"
     if not found.at_most:
-        return (
-            MISSED,
-            NOT_YET,
-            f"0 of {found.called_safe:,} texts labeled safe reviewed blinded and at random",
-        )
+        return MISSED, NOT_YET, f"0 of {found.called_safe:,} texts labeled safe reviewed blinded and at random"
     why = MOVED if has_moved(found) else "valid at any time"
     lost = " or lost" if found.estimates.missed.lost else ""
     return MISSED, at_most_words(found), f"{why} · {found.at_most[-1].observations:,} reviewed{lost}"
@@ -272,7 +259,7 @@ def missed_figure(person: Actor) -> Figure:
         return missed_figure_words(None)
     asked = (person, version, audit_plan(db), context.now().date())
     standing, cases = configuration_now(db, version), REVIEW * count_reviews(db)
-    find = partial(compute_meanwhile, verify_now, *asked, standing=standing, cases=cases)
+    find = partial(compute_meanwhile, claims.verify_now, *asked, standing=standing, cases=cases)
     return _figure_from(MISSED, missed_figure_words, find)
 
 

@@ -13,14 +13,7 @@ from pages.ui import context
 from pages.ui.words import DISPOSITION_WORDS, local_time
 from screening.review.policy import Action, Actor, is_allowed
 from storage.database import Database, Stale
-from storage.settings_store import (
-    SecondReviewRule,
-    SettingsVersion,
-    SiteSettings,
-    change,
-    current,
-    history,
-)
+from storage.settings_store import SecondReviewRule, SettingsVersion, SiteSettings, change, current, history
 
 CHOICE_WORDS: Mapping[str, str] = {
     SecondReviewRule.SAFE: "Every safe review",
@@ -116,12 +109,11 @@ def _fields(form: str, shown: SettingsVersion, *, disabled: bool) -> Filled:
             filled[name] = next(places).date_input(
                 field["title"], now, min_value=min(tomorrow, now or tomorrow), key=key, **options
             )
-        else:
-            if long := kind.get("maxLength", 0):
-                typed = st.text_area(field["title"], now, 68 if long <= 1_000 else 140, long, key=key, **options)
-            else:
-                typed = st.text_input(field["title"], now, 300, key=key, **options)
+        elif long := kind.get("maxLength", 0):
+            typed = st.text_area(field["title"], now, 68 if long <= 1_000 else 140, long, key=key, **options)
             filled[name] = typed.strip()
+        else:
+            filled[name] = st.text_input(field["title"], now, 300, key=key, **options).strip()
     return filled
 
 

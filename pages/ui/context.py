@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Hashable
 from datetime import UTC, datetime, timedelta
 from time import monotonic
-from typing import Any, Generic, TypeVar, TypeVarTuple, cast
+from typing import Any, Generic, TypeVar, TypeVarTuple
 
 import streamlit as st
 
@@ -46,22 +46,15 @@ class singleton(Generic[T]):
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
-        self._made: list[T] = []
-        self._lock = threading.RLock()
+        self._make, self._made = make, Cache[T](1)
         self.__doc__ = make.__doc__
         _all.append(self)
 
     def __call__(self) -> T:
-        if not self._made:
-            with self._lock:
-                if not self._made:
-                    self._made.append(self._make())
-        return self._made[0]
+        return self._made.of("made", self._make)
 
     def forget(self) -> None:
-        with self._lock:
-            self._made.clear()
+        self._made.forget("made")
 
 
 def forget_all() -> None:
@@ -158,13 +151,8 @@ def remember_refusal(refused: Forbidden, subject: str | None = None) -> None:
 
 
 @singleton
-def _cache() -> Cache[Any]:
-    return Cache(MOST_KEPT)
-
-
-@singleton
-def _begun() -> Cache[Computation]:
-    """Computations beside the server that no page waited for."""
+def _computed() -> Cache[Computation]:
+    """What was computed last, or still is; nothing that failed and was told."""
     return Cache(MOST_KEPT)
 
 
@@ -175,15 +163,17 @@ def compute(
     everything that the value depends on. For few ``cases`` it is computed here; else the page waits and says what is
     being done, or why it failed.
     """
-    key: Hashable = (function, args, standing)
-    found: T | None = _cache().get(key)
-    if found is None:
-        if cases <= AT_ONCE:
-            with st.spinner("Computing…"):
-                found = function(database(), *args)
-        else:
-            found = cast("T", _wait_for(_begin(function, *args, standing=standing)))
-        _cache().put(key, found)
+    begun, began = _begin(function, *args, standing=standing, cases=cases), monotonic()
+    if not begun.done():
+        place = st.empty()
+        while not begun.wait(TELL_EVERY_S):
+            place.info(f"{begun.words}… {monotonic() - began:.0f} s", icon=":material/hourglass:")
+        place.empty()
+    try:
+        found: T = _result((function, args, standing), begun)
+    except NotComputed as error:
+        st.error(f"This could not be computed: {error}. Reload the page to try again.", icon=":material/error:")
+        st.stop()
     return found
 
 
@@ -197,16 +187,8 @@ def compute_meanwhile(
     function: Callable[[Database, *Ts], T], *args: *Ts, standing: Hashable = None, cases: int = AT_ONCE + 1
 ) -> T | None:
     """`compute` for a page that does not wait: None while it is computed beside the server. Raises NotComputed."""
-    key: Hashable = (function, args, standing)
-    found: T | None = _cache().get(key)
-    if found is not None or cases <= AT_ONCE:
-        return compute(function, *args, standing=standing, cases=cases) if found is None else found
-    begun = _begun().of(key, lambda: _begin(function, *args, standing=standing))
-    if not begun.wait(LOOK_S):
-        return None
-    _begun().forget(key)
-    _cache().put(key, begun.result())
-    return _cache().get(key)
+    begun = _begin(function, *args, standing=standing, cases=cases)
+    return _result((function, args, standing), begun) if begun.wait(LOOK_S) else None
 
 
 def compute_again(
@@ -214,37 +196,35 @@ def compute_again(
 ) -> T:
     """`compute` for data that changes all the time: the last value, while the new one is computed."""
     last: Hashable = (compute_again, function, args)
-    known: T | None = _cache().get(last)
-    if known is None:
-        found = compute(function, *args, standing=standing, cases=cases)
-    else:
-        try:
-            meanwhile = compute_meanwhile(function, *args, standing=standing, cases=cases)
-        except NotComputed as error:
-            _tell(error)
-        if meanwhile is None:
-            return known
-        found = meanwhile
-    _cache().forget(last)
-    _cache().put(last, found)
+    known = _computed().get(last)
+    begun = _begin(function, *args, standing=standing, cases=cases)
+    if known is not None and not begun.wait(LOOK_S):
+        before: T = known.result()
+        return before
+    found = compute(function, *args, standing=standing, cases=cases)
+    _computed().forget(last)
+    _computed().put(last, begun)
     return found
 
 
-def _begin(function: Callable[[Database, *Ts], T], *args: *Ts, standing: Hashable) -> Computation:
-    return SIDE_PROCESS.begin(function, settings().database_url, *args, standing=standing)
+def _begin(function: Callable[..., T], *args: Any, standing: Hashable, cases: int) -> Computation:
+    key: Hashable = (function, args, standing)
+    begun = _computed().get(key)
+    if begun is None:
+        if cases > AT_ONCE:
+            begun = SIDE_PROCESS.begin(function, settings().database_url, *args, standing=standing)
+        else:
+            begun = Computation()
+            with st.spinner("Computing…"):
+                begun.set_result(function(database(), *args))
+        _computed().put(key, begun)
+    return begun
 
 
-def _wait_for(computation: Computation) -> Any:
-    place, began = st.empty(), monotonic()
-    while not computation.wait(TELL_EVERY_S):
-        place.info(f"{computation.words}… {monotonic() - began:.0f} s", icon=":material/hourglass:")
-    place.empty()
+def _result(key: Hashable, begun: Computation) -> Any:
+    """What failed is told once to each who waits, and is begun anew by whoever asks then."""
     try:
-        return computation.result()
-    except NotComputed as error:
-        _tell(error)
-
-
-def _tell(error: NotComputed) -> None:
-    st.error(f"This could not be computed: {error}. Reload the page to try again.", icon=":material/error:")
-    st.stop()
+        return begun.result()
+    except NotComputed:
+        _computed().forget(key)
+        raise

@@ -6,11 +6,10 @@ for it is looked up again when it is asked for, and the file is made for them wi
 
 import json
 import secrets
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from enum import Enum
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -46,10 +45,9 @@ MARKDOWN = "text/markdown; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class StreamedFile:
-    """A file on offer: ``name`` is what it is saved as, ``lines`` makes it for whoever asks.
-
-    It may refuse with Forbidden, and with FileNotFoundError where what it is made from was put away. An offer may
-    outlive its page by hours: ``lines`` holds what names the content, never the content.
+    """A file on offer: ``name`` is what it is saved as, ``lines`` makes it for whoever asks, or raises Forbidden, and
+    FileNotFoundError where what it is made from was put away. An offer may outlive its page by hours: ``lines`` holds
+    what names the content, never the content.
     """
 
     label: str
@@ -59,7 +57,7 @@ class StreamedFile:
 
 
 Offer = tuple[str, StreamedFile, Callable[[], Actor]]
-"""The browser that a file is for, the file, and who asks from there."""
+"""The browser that a file is for, the file, and what says who asks for it from there."""
 
 
 @singleton
@@ -90,9 +88,10 @@ def show_export(files: Callable[[bool], Sequence[StreamedFile]], key: str, note:
 
 
 async def _serve(request: Request) -> Response:
-    browser, file, who = offers().get(request.path_params["token"]) or (None, None, None)
-    if file is None or who is None or browser != auth.browser_of(request.cookies):
+    offer = offers().get(request.path_params["token"])
+    if offer is None or offer[0] != auth.browser_of(request.cookies):
         return PlainTextResponse("This link has expired. Reload the page.", status_code=404)
+    _, file, who = offer
     try:
         parts = await run_in_threadpool(_begin, file, who)
     except (SessionEnded, auth.Unidentified):
@@ -136,18 +135,17 @@ FILES_ROUTE = Route(f"{http.FILES}/{{token}}", _serve)
 def as_data_card(rows: Iterable[CorrectedRow]) -> Iterator[str]:
     """The card as Markdown, of exactly the rows that the other files of this version hold, counted row by row."""
     first: CorrectedRow | None = None
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    screened: Counter[tuple[str, str, str, str, float | None]] = Counter()
-    n: Counter[str] = Counter()
-    reviewers: set[str] = set()
+    found = {name: Counter[str]() for name in ("reference", "final", "source", "outcome", "tag", "group")}
+    screened = Counter[tuple[str, str, str, str, float | None]]()
+    n, reviewers = Counter[str](), set[str]()
     for row in rows:
         first = first or row
-        counts["reference"][row.reference or "none"] += 1
-        counts["final"][row.final_label or "none"] += 1
-        counts["source"][row.final_source] += 1
-        counts["outcome"]["hidden" if row.hidden else row.outcome or "not screened"] += 1
-        counts["tag"].update(row.tags)
-        counts["group"].update(() if row.group is None else [row.group])
+        found["reference"][row.reference or "none"] += 1
+        found["final"][row.final_label or "none"] += 1
+        found["source"][row.final_source] += 1
+        found["outcome"]["hidden" if row.hidden else row.outcome or "not screened"] += 1
+        found["tag"].update(row.tags)
+        found["group"].update(() if row.group is None else [row.group])
         if row.model and row.prompts and row.pipeline and row.rule:
             screened[row.model, row.prompts, row.pipeline, row.rule, row.pipeline_delta] += 1
         reviewers.update(one.reviewer for one in row.reviews)
@@ -158,55 +156,10 @@ def as_data_card(rows: Iterable[CorrectedRow]) -> Iterator[str]:
         n["changed"] += bool(decided and row.reference and row.adjudicated_label != row.reference)
         n["withdrawn"] += bool(row.adjudicated_label and not decided and row.reference)
         n["hidden"] += row.hidden
-    if first is None:
-        yield "# Data card\n\nThe data set has no rows.\n"
-        return
-    yield f"# Data card: corrected data set, version {first.version}\n\n"
-    yield f"As of {count_of(first.as_of, 'accepted label')}; version 0 is the file as it came.\n"
-    with_what = [
-        f"{number:,} screened with model {literal(model)}; prompts {literal(prompts)}; pipeline {literal(pipeline)}; "
-        f"rule {literal(rule)}; "
-        + ("no bound for the whole pipeline" if bound is None else f"whole pipeline: any wrong label at most {bound:g}")
-        for (model, prompts, pipeline, rule, bound), number in screened.most_common()
-    ]
-    sections = {
-        "Rows": [count_of(n["rows"], "text"), *_count_lines(counts["group"], "of group ")],
-        "Labels as they came": [_source(first.provenance), *_count_lines(counts["reference"])],
-        "Final labels": [
-            *_count_lines(counts["final"]),
-            *_count_lines(counts["source"], "from: "),
-            f"{count_of(n['changed'], 'label')} changed by clinicians",
-            f"{count_of(n['withdrawn'], 'label')} withdrawn: too little information in the text",
-        ],
-        "Reviews": [
-            f"{count_of(n['reviews'], 'review')}, revisions included, by {count_of(len(reviewers), 'reviewer')} under "
-            "pseudonyms",
-            f"{n['blind']:,} of them first and blinded: given before the AI's result was shown",
-        ],
-        "What the AI said": [*_count_lines(counts["outcome"]), *with_what],
-        "Tags of researchers": _count_lines(counts["tag"]),
-        "Limits": [
-            "A label is about a text, not about a person.",
-            "A final label without an adjudication is the file's own: nobody here has read it.",
-            f"{count_of(n['hidden'], 'text')} in review with outcome, reviews and tags hidden.",
-            "Texts were chosen for review by the AI, by a quality-check sample or by researchers: those reviewed are "
-            "no random sample of the file unless they are taken from the audit alone.",
-        ],
-    }
-    for title, lines in sections.items():
-        if lines:
-            yield f"\n## {title}\n\n" + "".join(f"- {line}\n" for line in lines)
-
-
-def _source(provenance: Mapping[str, Any]) -> str:
-    said = provenance.get("provenance") or "who gave the labels is not stated"
-    values = provenance.get("labels")
-    mapped = values.items() if isinstance(values, Mapping) else []
-    return "; ".join([f"From: {literal(said)}", *(f"“{literal(value)}” read as {label}" for value, label in mapped)])
-
-
-def _count_lines(found: Counter[str], before: str = "") -> list[str]:
-    return [f"{number:,} {before}{literal(name.replace('_', ' '))}" for name, number in found.most_common()]
+    card = html.TEMPLATES.get_template("data_card.md")
+    yield card.render(
+        first=first, found=found, screened=screened, n=n, reviewers=reviewers, literal=literal, count_of=count_of
+    )
 
 
 Parts = Iterator[str] | Iterator[bytes]
@@ -233,43 +186,29 @@ class Dataset:
 
 def export(kind: Dataset, content: Iterable[Any], form: str) -> Parts:
     """The content as a file of this form. A spreadsheet's formulas are neutralized in CSV; parts are JSON in one cell.
-
     JSON lines hold everything as it is.
     """
+
+    def task(one: Any) -> dict[str, object]:
+        row, (names, labels, predicted) = kind.row(one), kind.task(one)
+        return datasets.label_studio_task(one.row, {name: row[name] for name in names}, labels, predicted)
+
+    def flat(name: str, value: Any) -> Any:
+        if name == "tags" and isinstance(value, tuple):
+            return ", ".join(value)
+        return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | tuple) else value
+
     if form == "label-studio":
-        return datasets.json_array_lines(_task(kind, one) for one in content)
+        return datasets.json_array_lines(map(task, content))
     rows = map(kind.row, content)
     if form == "jsonl":
         return datasets.jsonl_lines(rows)
-    names = [name for name in kind.columns if form != "csv" or name not in kind.not_in_csv]
-    flat = ({name: _flat(name, row[name]) for name in names} for row in rows)
-    if form == "csv":
-        return datasets.csv_lines(names, (list(row.values()) for row in flat))
-    return datasets.parquet_parts(kind.columns, flat)
-
-
-def _task(kind: Dataset, one: Any) -> dict[str, object]:
-    row, (names, labels, predicted) = kind.row(one), kind.task(one)
-    return datasets.label_studio_task(one.row, {name: row[name] for name in names}, labels, predicted)
-
-
-def _flat(name: str, value: Any) -> Any:
-    if name == "tags" and isinstance(value, list):
-        return ", ".join(value)
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
-
-
-def _plain(value: Any) -> Any:
-    match value:
-        case datetime():
-            return value.isoformat()
-        case Enum():
-            return value.value
-        case Mapping():
-            return {str(key): _plain(each) for key, each in value.items()}
-        case tuple() | list():
-            return [_plain(each) for each in value]
-    return value
+    if form == "parquet":
+        return datasets.parquet_parts(
+            kind.columns, ({name: flat(name, row[name]) for name in kind.columns} for row in rows)
+        )
+    names = [name for name in kind.columns if name not in kind.not_in_csv]
+    return datasets.csv_lines(names, ([flat(name, row[name]) for name in names] for row in rows))
 
 
 def _columns(names: str, **others: datasets.Kind) -> dict[str, datasets.Kind]:
@@ -284,8 +223,12 @@ def _result(one: Result) -> dict[str, Any]:
 
 
 def _corrected(one: CorrectedRow) -> dict[str, Any]:
-    found = {name: _plain(value) for name, value in asdict(one).items()}
+    found = asdict(one, dict_factory=_in_words)
     return {"id": found.pop("external_id"), **found}
+
+
+def _in_words(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in pairs}
 
 
 RESULTS = Dataset(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from math import exp, floor
+from types import MappingProxyType
 
 from pages.ui.html import macros
 from pages.ui.words import WORDS
@@ -88,11 +89,7 @@ def node_views(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: boo
 
 def node_view(node: NodeConfig, codes: str | None, *, ended: bool, title: str | None = None) -> NodeView:
     """One node after the draws ``codes``, or the distribution they stand for; None is a node that was not reached."""
-    replayed: _Replayed = None, (), ()
-    if codes:  # a rule's tables of a large budget take long, and say nothing before the first draw
-        told = read_distribution(codes)
-        replayed = _replay(node.rule, codes) if told is None else (told.verdict(), told.comparisons(), ())
-    verdict, compared, trace = replayed
+    verdict, compared, trace = _replay(node.rule, codes) if codes else (None, (), ())  # tables of a budget take long
     if verdict is not None:
         state = State[verdict.ended.name]
     elif ended:
@@ -111,18 +108,16 @@ def node_view(node: NodeConfig, codes: str | None, *, ended: bool, title: str | 
     )
 
 
-_Replayed = tuple[Verdict | None, tuple[Comparison, ...], tuple[float, ...]]
-
-
 @lru_cache(maxsize=4096)
-def _replay(rule: StoppingRule, codes: str) -> _Replayed:
+def _replay(rule: StoppingRule, codes: str) -> tuple[Verdict | None, tuple[Comparison, ...], tuple[float, ...]]:
     """Cached: everybody who watches sees the same, and a node that is done is shown again at every tick."""
+    if (told := read_distribution(codes)) is not None:
+        return told.verdict(), told.comparisons(), ()
     draws = label_numbers(draw.label for draw in decode_draws(codes))
     verdict = with_usable_grounds(rule, decode_draws(codes), conclude(rule, draws))
     if verdict is not None and verdict.ended is Ended.NO_ANSWER:  # nothing in it may look decided
         return verdict, (), ()
-    step = max(1, -(-len(draws) // TRACE_POINTS))
-    moments = range(len(draws), 0, -step)[::-1]
+    moments = range(len(draws), 0, -max(1, -(-len(draws) // TRACE_POINTS)))[::-1]
     reached = ([each.progress for each in rule.comparisons(draws[:calls])] for calls in moments)
     trace = tuple(min(share for share in shares if share is not None) for shares in reached if None not in shares)
     return verdict, rule.comparisons(draws), trace
@@ -137,11 +132,9 @@ def evidence_sentence(codes: str, label: Label) -> str:
     >>> evidence_sentence("S" * 11, Label.SAFE)
     '11 of 11 answers: safe. Shows consistency, not correctness.'
     """
-    told = read_distribution(codes)
-    if told is not None:
+    if (told := read_distribution(codes)) is not None:
         words = distribution_words(told)
-        lead = f"{words[0].upper()}{words[1:]}; {label} leads by {told.gap:.3f}."
-        return f"{lead} Read off one call. {NOT_ACCURACY}"
+        return f"{words[0].upper()}{words[1:]}; {label} leads by {told.gap:.3f}. Read off one call. {NOT_ACCURACY}"
     draws = decode_draws(codes)
     said = sum(draw.label is label for draw in draws)
     return f"{said} of {len(draws)} answers: {label}. {NOT_ACCURACY}"
@@ -226,19 +219,16 @@ def _factor(logarithm: float) -> str:
     return f"{floor(10 * factor) / 10:.1f}:1" if factor < 100 else f"{floor(factor):,}:1"
 
 
-def rule_sentence(rule: StoppingRule) -> str:
-    """How the rule decides and what that is worth, in one sentence that claims no more."""
-    bound = None if rule.error_bound is None else f"{100 * rule.error_bound:.3g}%"
-    own = f"error bound {bound}" if bound else "no error bound holds"
-    return WORDS["decides"][_kind(rule)].format(bound=bound, votes=rule.budget, title=rule.title, own=own)
-
-
 def legend_html(rules: Iterable[StoppingRule], *, read_off: bool) -> str:
-    """What the bars mean and how the ``rules`` of sampled nodes decide, each thing said once."""
-    found = list(rules)
-    votes = {_kind(rule) in ("votes", "own") for rule in found}
-    sentences = [*dict.fromkeys(map(rule_sentence, found)), *[WORDS["decides"]["read_off"]] * read_off]
-    return macros("cards").legend(read_off or False in votes, True in votes, sentences)
+    """What the bars mean, and how the ``rules`` of sampled nodes decide, claiming no more; each thing said once."""
+    votes, sentences = set[bool](), dict[str, None]()
+    for rule in rules:
+        kind, bound = _kind(rule), None if rule.error_bound is None else f"{100 * rule.error_bound:.3g}%"
+        own = f"error bound {bound}" if bound else "no error bound holds"
+        votes.add(kind in ("votes", "own"))
+        sentences[WORDS["decides"][kind].format(bound=bound, votes=rule.budget, title=rule.title, own=own)] = None
+    said = [*sentences, *[WORDS["decides"]["read_off"]] * read_off]
+    return macros("cards").legend(read_off or False in votes, True in votes, said)
 
 
 POINTS = 48
@@ -272,45 +262,48 @@ def bands_fold_html(rule: StoppingRule, codes: str) -> str:
 
 def _panel(label: Label, kept: Sequence[tuple[int, tuple[Arm, ...]]], out: int | None) -> dict[str, object]:
     """One label's share with its band, as the corners of two shapes in percent of the panel."""
-    first, last = kept[0][0], kept[-1][0]
-    found = [(calls, arms[LABELS.index(label)]) for calls, arms in kept]
-    seen = [(100 * calls / last, arm) for calls, arm in found if arm.estimate is not None]
-    band = [(x, _down(arm.high)) for x, arm in seen] + [(x, _down(arm.low)) for x, arm in reversed(seen)]
-    line = [(x, _down(arm.estimate) - BAND_LINE) for x, arm in seen]
-    line += [(x, _down(arm.estimate) + BAND_LINE) for x, arm in reversed(seen)]
+    last = kept[-1][0]
+    found = [(100 * calls / last, arms[LABELS.index(label)]) for calls, arms in kept]
     end, fate = found[-1][1], "" if out is None else f"ruled out after answer {out}"
     words = f"{label}: band from {max(0.0, end.low):.2f} to {min(1.0, end.high):.2f} after the last answer"
+    seen = [(x, arm, _down(arm.estimate)) for x, arm in found if arm.estimate is not None]
     return {
         "label": label.value,
         "words": f"{words}, {fate}" if fate else words,
-        "band": ",".join(f"{x:.1f}% {y:.1f}%" for x, y in band),
-        "line": ",".join(f"{x:.1f}% {y:.1f}%" for x, y in line),
+        "band": _shape([(x, _down(arm.high), _down(arm.low)) for x, arm, _ in seen]),
+        "line": _shape([(x, share - BAND_LINE, share + BAND_LINE) for x, _, share in seen]),
         "gone": 100 * (out or 0) / last,
         "fate": fate,
-        "first": first,
+        "first": kept[0][0],
         "last": last,
     }
 
 
-def _down(share: float | None) -> float:
-    return 100 * (1 - min(1.0, max(0.0, share or 0.0)))
+def _down(share: float) -> float:
+    return 100 * (1 - min(1.0, max(0.0, share)))
+
+
+def _shape(edges: Sequence[tuple[float, float, float]]) -> str:
+    """Its corners: along the upper edge, and back along the lower one."""
+    corners = [(x, upper) for x, upper, _ in edges] + [(x, lower) for x, _, lower in reversed(edges)]
+    return ",".join(f"{x:.1f}% {y:.1f}%" for x, y in corners)
 
 
 def live_html(views: Sequence[NodeView], *, ended: bool) -> str:
-    """All nodes, one under the other, each row of one height; bands once it ``ended``: a tick closes them."""
+    """All nodes, one under the other, each row of one height; bands once it ``ended``: each tick would fold them."""
     sampled = [view.rule for view in views if view.distribution is None]
-    cards = []
-    for view in views:
-        banded = ended and view.compared and view.distribution is None
-        cards.append(
-            {
-                "view": view,
-                "badge": badge_html(view),
-                "bars": bars_html(view.compared, view.rule),
-                "bands": bands_fold_html(view.rule, view.codes) if banded else "",
-                "drawn": f"{view.calls} of at most {view.rule.budget} answers",
-            }
-        )
+    cards = [
+        {
+            "view": view,
+            "badge": badge_html(view),
+            "bars": bars_html(view.compared, view.rule),
+            "bands": bands_fold_html(view.rule, view.codes)
+            if ended and view.compared and view.distribution is None
+            else "",
+            "drawn": f"{view.calls} of at most {view.rule.budget} answers",
+        }
+        for view in views
+    ]
     return macros("cards").agents(cards, legend_html(sampled, read_off=len(sampled) < len(views)))
 
 
@@ -331,14 +324,16 @@ _PICTURE_HEIGHT = 208
 
 Way = tuple[str, str]
 """The name of a node, and the label (or NO_DECISION) with which a case leaves it."""
+Counts = Mapping[Way, tuple[int, str | None]]
+"""How many cases went each way, and the address of their list."""
 
 
 def diagram_html(
     pipeline: PipelineConfig,
     words: Mapping[str, str],
-    counts: Mapping[Way, tuple[int, str | None]] | None = None,
+    counts: Counts = MappingProxyType({}),
     *,
-    states: Mapping[str, str] | None = None,
+    states: Mapping[str, str] = MappingProxyType({}),
     taken: Collection[Way] = (),
     end: str | None = None,
 ) -> str:
@@ -352,20 +347,17 @@ def diagram_html(
     agents, lines = [], []
     for position, node in enumerate(pipeline.nodes):
         leads = {label.value: node.routes[label] for label in LABELS} | {NO_DECISION: node.target(None)}
-        counted = {label: (counts or {}).get((node.name, label)) for label in leads}
-        went = [label for label in leads if (node.name, label) in taken]
-        x, y = _x(position), _MIDDLE - _HEIGHT // 2
         ways = []
         for label, target in leads.items():
-            count, href = counted[label] or (0, None)
-            number = "" if counted[label] is None else f": {count:,}"
-            listed = {"words": f"{label} → {titles[target]}{number}", "href": href if count else None}
-            ways.append(listed | {"taken": label in went})
+            number, href = _sum(node.name, [label], counts)
+            led = {"words": f"{label} → {titles[target]}{number and f': {number}'}", "href": href}
+            ways.append(led | {"taken": (node.name, label) in taken})
+        x, y = _x(position), _MIDDLE - _HEIGHT // 2
         agents.append(
             {
                 "title": node.title,
                 "words": words.get(node.name, ""),
-                "state": (states or {}).get(node.name, "idle"),
+                "state": states.get(node.name, "idle"),
                 "box": _box(width, x, y, x + _WIDTH, y + _HEIGHT),
                 "ways": ways,
             }
@@ -374,9 +366,18 @@ def diagram_html(
             labels = [label for label in leads if leads[label] == target]
             shape, corners = _line(names, position, target, width)
             kind = f"e-{target if target in OUTCOMES else 'on'} {shape}"
-            kind += " taken" if any(label in went for label in labels) else ""
+            kind += " taken" if any((node.name, label) in taken for label in labels) else ""
             kind += " dashed" if labels == [NO_DECISION] else ""
-            lines.append({"kind": kind, "box": _box(width, *corners)} | _line_words(labels, counted, target))
+            # what stands on it: to an outcome its number alone, to an agent with its labels before it
+            named = [] if target in OUTCOMES else [label for label in labels if label != NO_DECISION] or labels
+            number, href = _sum(node.name, named or labels, counts)
+            below = None
+            if named and named != labels:
+                undecided, its_href = _sum(node.name, [NO_DECISION], counts)
+                below = f"{NO_DECISION} {undecided}".strip(), its_href
+            said = " ".join([*named, number]).strip()
+            box = _box(width, *corners)
+            lines.append({"kind": kind, "box": box, "words": said, "href": href, "below": below})
     outcomes = [
         {
             "name": name,
@@ -387,6 +388,13 @@ def diagram_html(
         for name, y in _LANES.items()
     ]
     return macros("diagram").drawn(agents, lines, outcomes, _PICTURE_HEIGHT, width)
+
+
+def _sum(node: str, labels: Sequence[str], counts: Counts) -> tuple[str, str | None]:
+    """The number of cases that left the node by all these labels, and where they are if one address holds them all."""
+    found = [counts[node, label] for label in labels if (node, label) in counts]
+    addresses = {href for count, href in found if count}
+    return f"{sum(count for count, _ in found):,}" if found else "", addresses.pop() if len(addresses) == 1 else None
 
 
 def _x(position: int) -> int:
@@ -416,39 +424,20 @@ def _line(names: Sequence[str], position: int, target: str, width: int) -> tuple
     return "over", (x + 110, _SKIPPED, _x(there) + 30, _MIDDLE - _HEIGHT // 2)
 
 
-Counted = Mapping[str, tuple[int, str | None] | None]
-
-
-def _line_words(labels: Sequence[str], counted: Counted, target: str) -> dict[str, object]:
-    """What stands on a line of the picture: to an outcome its number alone, to an agent with its labels before it."""
-    named = [] if target in OUTCOMES else [label for label in labels if label != NO_DECISION] or labels
-    words, href = _sum(named, named or labels, counted)
-    below = _sum([NO_DECISION], [NO_DECISION], counted) if named and named != labels else None
-    return {"words": words, "href": href, "below": below}
-
-
-def _sum(said: Sequence[str], labels: Sequence[str], counted: Counted) -> tuple[str, str | None]:
-    """These words with the cases of all these labels, and the way to those where one address holds them all."""
-    counts = [each for label in labels if (each := counted[label]) is not None]
-    addresses = {href for count, href in counts if count}
-    number = [f"{sum(count for count, _ in counts):,}"] if counts else []
-    return " ".join([*said, *number]), addresses.pop() if len(addresses) == 1 else None
-
-
 def way_html(pipeline: PipelineConfig, draws: Mapping[str, str], *, ended: bool, outcome: str | None = None) -> str:
     """The diagram with the agents that were asked, the ways that were taken, and where it ended."""
     words, states, taken = dict[str, str](), dict[str, str](), list[Way]()
     for node in pipeline.nodes:
         view = node_view(node, draws.get(f"{node.name}/{MAIN}"), ended=ended)
         way = view.label.value if view.label else NO_DECISION if view.state in ABSTAINED else None
-        if way is not None or view.state is State.NO_ANSWER:
-            said = "no usable answer" if view.state is State.NO_ANSWER else way
-            words[node.name], states[node.name] = f"{said} · {count_of(view.calls, 'call')}", "done"
-        elif view.state is State.SAMPLING:
-            words[node.name], states[node.name] = f"{view.calls} of ≤ {view.rule.budget} calls", "asked"
-        else:
-            words[node.name] = {State.WAITING: "not started"}.get(view.state, view.state.value[2:].lower())
-            states[node.name] = "passed" if view.state is State.NOT_ASKED else "idle"
         if way is not None:
             taken.append((node.name, way))
+        if way is not None or view.state is State.NO_ANSWER:
+            said, states[node.name] = f"{way or 'no usable answer'} · {count_of(view.calls, 'call')}", "done"
+        elif view.state is State.SAMPLING:
+            said, states[node.name] = f"{view.calls} of ≤ {view.rule.budget} calls", "asked"
+        else:
+            said = "not started" if view.state is State.WAITING else view.state.value[2:].lower()
+            states[node.name] = "passed" if view.state is State.NOT_ASKED else "idle"
+        words[node.name] = said
     return diagram_html(pipeline, words, states=states, taken=taken, end=outcome)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
 from screening.text.conversation import SENT, PlacedTurn, Question, Role, Thread
@@ -19,7 +19,7 @@ from screening.text.risk_statements import RiskStatement, StatementKind, risk_st
 
 TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).parent / "templates"),
-    autoescape=True,
+    autoescape=select_autoescape(disabled_extensions=("md",), default=True),
     trim_blocks=True,
     lstrip_blocks=True,
     undefined=StrictUndefined,

@@ -208,12 +208,6 @@ def _mend(one: StalledBatch) -> str:
 RETRY_S = 2.0
 FAULT_WORDS = words_of(lambda name: Fault[name.upper()], "database_fault")
 SAVED = "Anything marked saved is saved. Your last action may not be."
-BY_ITSELF = "What this page shows may be out of date. It tries again by itself."
-AGAIN = "Try again in a moment."
-OURS = "Something went wrong."
-NUMBER = "Load the page again. If it fails again, give this number to whoever runs this site:"
-ANOTHER = "It is the active one: an administrator activates another on the page Pipelines."
-ELSEWHERE = "What was screened with it is in Results, Misclassified and the exports."
 NOTICED = "noticed"
 log = logging.getLogger(__name__)
 
@@ -242,7 +236,8 @@ def run_again_while_away(notice: DeltaGenerator, place: DeltaGenerator) -> Itera
             raise
         if NOTICED not in st.session_state:
             say_notice(notice, SiteSettings(), simulated=False)
-        place.error(f"{words} {SAVED} {BY_ITSELF}", icon=":material/database_off:")
+        away = "What this page shows may be out of date. It tries again by itself."
+        place.error(f"{words} {SAVED} {away}", icon=":material/database_off:")
         time.sleep(RETRY_S)
         st.rerun()
 
@@ -253,15 +248,18 @@ def say_fault(error: Exception) -> bool:
     For the app's ``on_script_error``. The library has logged the error by then; the number leads to its place there.
     """
     if (words := passing_words(error)) is not None:
-        st.error(f"{words} {SAVED} {AGAIN}", icon=":material/database_off:")
+        st.error(f"{words} {SAVED} Try again in a moment.", icon=":material/database_off:")
     elif isinstance(error, UnreadablePipeline):
-        st.error(f"{literal(sentence(error))} {ANOTHER}", icon=":material/account_tree:")
+        another = "It is the active one: an administrator activates another on the page Pipelines."
+        st.error(f"{literal(sentence(error))} {another}", icon=":material/account_tree:")
     elif isinstance(error, UnreadableConfiguration):
-        st.error(f"{literal(sentence(error))} {ELSEWHERE}", icon=":material/account_tree:")
+        elsewhere = "What was screened with it is in Results, Misclassified and the exports."
+        st.error(f"{literal(sentence(error))} {elsewhere}", icon=":material/account_tree:")
     else:
         number = secrets.token_hex(3)
         log.error("page fault %s: %s", number, type(error).__name__)
-        st.error(f"{OURS} {SAVED} {NUMBER} {number}.", icon=":material/error:")
+        again = "Load the page again. If it fails again, give this number to whoever runs this site:"
+        st.error(f"Something went wrong. {SAVED} {again} {number}.", icon=":material/error:")
     return True
 
 

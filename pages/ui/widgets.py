@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from hashlib import sha256
 from typing import Any, Literal, TypeVar
 from unicodedata import normalize
@@ -16,19 +15,16 @@ from jobs.agents import unanswerable
 from pages.ui import context
 from pages.ui.html import Link, links_html
 from pages.ui.shell import FOLDER, mount
-from pages.ui.words import WORDS, error_words, literal, local_time
+from pages.ui.words import WORDS, literal, local_time
 from screening.labels import Outcome
 from screening.pipeline.config import PipelineConfig
-from screening.pipeline.files import NO_LABEL
 from screening.review.policy import Actor
-from screening.settings import Settings
 from screening.text.display import visible
 from screening.words import count_of
 from storage.batches.batch_state import ENDED, Caps, UnknownBatch
 from storage.batches.batches import BatchSummary, Progress, find_batch, list_batches
 from storage.batches.counts import PENDING
 from storage.database import Database
-from storage.site.health import Fault, find_lasting, last_ended, workers_answer
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)
@@ -228,27 +224,3 @@ def show_open(key: str, parts: Mapping[str, Callable[[], None]]) -> None:
         if tab.open:
             with tab:
                 show()
-
-
-def status_lines(db: Database, now: datetime) -> list[tuple[bool, str]]:
-    """Whether the screening service and the model do their work, in a sentence each."""
-    (works, heard), fault, ended = workers_answer(db, now), find_lasting(db, Fault.MODEL), last_ended(db)
-    agents = _agents_words(context.settings_now(), context.own_pipeline())
-    service, model = "Screening service: running", "no text screened yet"
-    if not works:
-        since = f" since {local_time(heard, now)}" if heard else ""
-        service = f"Screening is down{since}. New texts wait and nobody is screening them."
-    if fault is not None:
-        why = error_words(fault.cause or NO_LABEL).removeprefix("the model ")
-        model = f"{why} since {local_time(fault.began_at, now)}"
-    elif ended:
-        model = f"last text screened {local_time(ended, now)}"
-    return [(works, service), (works and fault is None, f"{agents}: {model}")]
-
-
-def _agents_words(settings: Settings, own: PipelineConfig | None) -> str:
-    """Which models answer for the agents of the site's own pipeline, or of a preset, whose nodes name none."""
-    if settings.simulated:
-        return "Keyword script (demo mode)"
-    models = dict.fromkeys(node.model or settings.model for node in own.nodes) if own else [settings.model]
-    return ("AI model " if len(models) == 1 else "AI models ") + ", ".join(models)

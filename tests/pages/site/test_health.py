@@ -18,9 +18,10 @@ from starlette.testclient import TestClient
 
 from jobs.notify import anchor_if_due
 from jobs.process import JsonLines
+from pages.batches import progress
 from pages.research.reports import MISSED, agreement_words, first_look_words
 from pages.site import health
-from pages.ui import context, widgets
+from pages.ui import context
 from screening.evaluation.agreement import Coefficient
 from screening.evaluation.metrics import Proportion
 from screening.labels import Outcome
@@ -137,14 +138,14 @@ def test_it_shows_what_is_urgent(open_page: Opener, page_database: Database, mon
     numbers = [one.value for one in page.markdown if one.value.startswith("### :")]
     assert [re.findall(r"\[([\d,]+)\]", one) for one in numbers] == [["1"], [str(found[Priority.P1])], ["2"]]
     assert len([one for one in page.markdown if one.value.startswith(":red[**") and ", oldest by " in one.value]) == 2
-    assert [well for well, _ in widgets.status_lines(page_database, NOW)] == [False, False], "none ever ran"
+    assert [well for well, _ in progress.status_lines(page_database, NOW)] == [False, False], "none ever ran"
     beat(page_database, "w1", "worker", NOW)
     for after, well in ((5, True), (20, False), (60, False)):
-        lines = widgets.status_lines(page_database, NOW + timedelta(seconds=after))
+        lines = progress.status_lines(page_database, NOW + timedelta(seconds=after))
         assert [good for good, _ in lines] == [well, well]
     with page_database.write() as conn:
         begin(conn, Fault.MODEL, NOW)
-    assert [well for well, _ in widgets.status_lines(page_database, NOW + timedelta(seconds=5))] == [True, False]
+    assert [well for well, _ in progress.status_lines(page_database, NOW + timedelta(seconds=5))] == [True, False]
     told = dict[Role, str]()
     for role in (Role.RESEARCHER, Role.REVIEWER):
         monkeypatch.setattr(context, "actor", lambda role=role: person("x", role))
