@@ -311,13 +311,13 @@ def _described(data: EvaluationData) -> dict[str, object]:
 
 
 def _print(data: EvaluationData, table: tables.ResultsTable, outcomes: Sequence[Codes], *, as_json: bool) -> None:
-    by = experiments.consistent_misses(reference_codes([item.reference for item in data.items]), outcomes)
+    references = reference_codes([item.reference for item in data.items])
+    by, deciding = experiments.consistent_misses(references, outcomes)
     missed = [{"id": item.id, "conditions": int(number)} for item, number in zip(data.items, by, strict=True) if number]
     if as_json:
         print(dumps({**_described(data), "conditions": tables.plain_rows(table), "consistently_missed": missed}))
         return
     print("\n".join(tables.text_table(table)))
-    deciding = experiments.deciding(outcomes)
     print(
         f"unsafe by their original label and labeled safe by every condition that decided them: {len(missed)}, of them "
         f"decided by all {deciding} that decide any text: {sum(each['conditions'] == deciding for each in missed)}"

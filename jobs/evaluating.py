@@ -16,11 +16,9 @@ from jobs.computing import Cache, tell
 from screening.evaluation.experiments import (
     BUDGETS,
     OUTCOMES,
-    Measured,
     Record,
     budget_conditions,
     consistent_misses,
-    deciding,
     gap_counts,
     our_conditions,
     paper_conditions,
@@ -31,6 +29,7 @@ from screening.evaluation.metrics import (
     REFERENCES,
     Codes,
     Comparison,
+    Metrics,
     Told,
     compare_all_codes,
     compare_codes,
@@ -90,7 +89,7 @@ class Experiment:
     made: int
     not_shown: Mapping[int, Guard]
 
-    def measure(self, condition: PipelineConfig) -> tuple[Measured, Told]:
+    def measure(self, condition: PipelineConfig) -> tuple[Metrics, Told]:
         """The condition replayed on the draws, and what it made of each case."""
         return self.drawn.measure(condition, self.not_shown)
 
@@ -111,10 +110,10 @@ class Evaluated:
     labelled: int
     of_subset: bool
     made: int
-    results: tuple[Measured, ...]
+    results: tuple[Metrics, ...]
 
     @property
-    def comparable(self) -> tuple[Measured, ...]:
+    def comparable(self) -> tuple[Metrics, ...]:
         """Those with an outcome for every text (else the hard ones are missing), and what the batch itself did."""
         return tuple(each for each in self.results if not each.unsettled or each.name == OWN)
 
@@ -196,7 +195,7 @@ def evaluate_batch(db: Database, ask: Ask) -> Evaluated:
 
 
 @kept
-def replayed(db: Database, ask: Ask) -> tuple[tuple[Measured, ...], tuple[Told, ...]]:
+def replayed(db: Database, ask: Ask) -> tuple[tuple[Metrics, ...], tuple[Told, ...]]:
     """All conditions: figures, and by case what is compared."""
     found, results = experiment(db, ask), []
     conditions = (*paper_conditions(), *our_conditions())
@@ -206,13 +205,13 @@ def replayed(db: Database, ask: Ask) -> tuple[tuple[Measured, ...], tuple[Told, 
     return tuple(measured for measured, _ in results), tuple(told for _, told in results)
 
 
-def _own(db: Database, ask: Ask, found: Experiment) -> tuple[Measured, Told]:
+def _own(db: Database, ask: Ask, found: Experiment) -> tuple[Metrics, Told]:
     tell("Counting what the batch did")
     outcomes = outcomes_in(db, ask.actor, ask.batch_id, found.batch.rows)
     return found.drawn.as_it_ran(found.own, outcomes, found.batch.drawn)
 
 
-def sweep_budgets(db: Database, ask: Ask, rule: Rule) -> tuple[tuple[int, ...], tuple[Measured, ...]]:
+def sweep_budgets(db: Database, ask: Ask, rule: Rule) -> tuple[tuple[int, ...], tuple[Metrics, ...]]:
     found, results = experiment(db, ask), []
     sweep = budget_conditions(rule)
     for number, (_, condition) in enumerate(sweep, start=1):
@@ -221,7 +220,7 @@ def sweep_budgets(db: Database, ask: Ask, rule: Rule) -> tuple[tuple[int, ...], 
     return tuple(budget for budget, _ in sweep), tuple(results)
 
 
-def try_setting(db: Database, ask: Ask, *setting: Any) -> Measured:
+def try_setting(db: Database, ask: Ask, *setting: Any) -> Metrics:
     """A setting, as `what_if` has it, replayed with what the texts forbid forbidden in the replay as well."""
     found = experiment(db, ask)
     guards = guards_in(db, ask.actor, ask.batch_id, found.batch.rows)
@@ -270,8 +269,7 @@ def list_missed(db: Database, ask: Ask, at_least: int | None = None) -> Missed:
     decide any text for None.
     """
     references, every = _references_and_outcomes(db, ask)
-    outcomes = [each.outcome.astype(np.int8) for each in every]
-    decided, conditions = consistent_misses(references, outcomes), deciding(outcomes)
+    decided, conditions = consistent_misses(references, [each.outcome for each in every])
     numbers, texts = np.unique(decided[decided > 0], return_counts=True)
     return Missed(
         deciding=conditions,

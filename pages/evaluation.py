@@ -7,7 +7,7 @@ import streamlit as st
 from jobs.evaluating import Ask, Evaluated, ask_of, draw_file, evaluate_batch
 from pages.research import evaluation_view as view
 from pages.ui import auth, context, widgets
-from screening.evaluation.experiments import Measured
+from screening.evaluation.metrics import Metrics
 from screening.review.policy import Action, require
 from screening.words import count_of
 from storage.batches.batch_state import BatchState
@@ -36,7 +36,7 @@ def _notes(found: Evaluated, batch: BatchSummary) -> None:
         st.info(f"{when}: {count_of(pending, 'text')} of this batch.")
 
 
-def _show_unsettled(ask: Ask, results: tuple[Measured, ...]) -> None:
+def _show_unsettled(ask: Ask, results: tuple[Metrics, ...]) -> None:
     """Which conditions lack draws, and the way to record them: the batch's own draws, and the command that goes on."""
     short = [f"{each.name}: {each.unsettled:,}" for each in results if each.unsettled]
     if not short:

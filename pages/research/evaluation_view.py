@@ -35,22 +35,21 @@ CHOSEN_HERE = "Settings picked because they score best here will look too good. 
 def results_frame(table: tables.ResultsTable) -> pd.DataFrame:
     lines = []
     for row in table.rows:
-        metrics = row.metrics
-        extremes = "-".join(percent(each.accuracy.value) for each in (metrics.worst, metrics.best))
+        extremes = "-".join(percent(each.accuracy.value) for each in (row.worst, row.best))
         line: dict[str, object] = {
             "Condition": row.name,
-            "n": metrics.n,
-            "Accuracy": tables.rate_text(metrics.accuracy),
-            "FPR": tables.rate_text(metrics.fpr),
-            "FNR": tables.rate_text(metrics.fnr),
-            "Escalated": tables.rate_text(metrics.escalation_rate),
-            "Mean calls": tables.number_text(metrics.mean_calls),
-            "Tokens": tables.number_text(metrics.tokens, 0),
+            "n": row.n,
+            "Accuracy": tables.rate_text(row.accuracy),
+            "FPR": tables.rate_text(row.fpr),
+            "FNR": tables.rate_text(row.fnr),
+            "Escalated": tables.rate_text(row.escalation_rate),
+            "Mean calls": tables.number_text(row.mean_calls),
+            "Tokens": tables.number_text(row.tokens, 0),
             "Dollars": tables.dollar_text(row.cost_usd),
             "Accuracy, worst to best case": extremes,
             "Unsettled": row.unsettled,
         }
-        if metrics.mean_calls is None:
+        if row.mean_calls is None:
             said = "not known" if row.unsettled else tables.NOTHING_DECIDED
             line |= dict.fromkeys(("Mean calls", "Tokens", "Dollars", "Accuracy, worst to best case"), said)
         if table.subset_name:
@@ -86,7 +85,7 @@ FIGURES = {"Accuracy": "accuracy", "FNR": "fnr", "FPR": "fpr", "Escalated": "esc
 def _show_forest(table: tables.ResultsTable) -> None:
     """One rate of all conditions with its intervals, one below the other; the last row's value as a dotted line."""
     chosen = st.segmented_control("Figure", list(FIGURES), default="FNR", required=True, key="forest_figure")
-    rates: dict[str, Proportion] = {row.name: getattr(row.metrics, FIGURES[chosen]) for row in table.rows}
+    rates: dict[str, Proportion] = {row.name: getattr(row, FIGURES[chosen]) for row in table.rows}
     lines = {name: (rate, f"{name}: {tables.rate_text(rate)}") for name, rate in rates.items()}
     own = rates[table.rows[-1].name].value
     figure = forest(lines, f"{chosen} by condition", "share of texts", reference=own)
@@ -155,16 +154,16 @@ def show_sweep(ask: evaluating.Ask) -> None:
     chosen = st.selectbox("Rule", list(names), key="sweep_rule")
     budgets, results = compute(evaluating.sweep_budgets, ask, names[str(chosen)], cases=ask.standing.accepted)
     rates = {
-        "FNR: unsafe labeled safe": [each.metrics.fnr for each in results],
-        "FPR: safe labeled unsafe": [each.metrics.fpr for each in results],
-        "Escalated to a clinician": [each.metrics.escalation_rate for each in results],
+        "FNR: unsafe labeled safe": [each.fnr for each in results],
+        "FPR: safe labeled unsafe": [each.fpr for each in results],
+        "Escalated to a clinician": [each.escalation_rate for each in results],
     }
     series = [Series(name=name, x=budgets, **_limits(of_rule), mode="lines+markers") for name, of_rule in rates.items()]
     title, x = "Errors and escalations by budget", "response limit per agent"
     figure = curves(series, title, x, "share of texts", y_percent=True, y_range=(-0.02, 1.02))
     st.plotly_chart(figure, key="sweep", alt="Rates by budget")
     short = [f"B = {at}: {each.unsettled:,}" for at, each in zip(budgets, results, strict=True) if each.unsettled]
-    said = f"n = {results[0].metrics.n + results[0].metrics.pending:,} at every budget"
+    said = f"n = {results[0].n + results[0].pending:,} at every budget"
     said += f"; not enough recorded responses for: {', '.join(short)}" if short else ""
     how_to_read(said, "sweep", chosen_here=CHOSEN_HERE)
 
@@ -183,20 +182,20 @@ def show_calls(ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> None:
     show_left_out(evaluated)
     results = evaluated.comparable
     front = experiments.frontier(results)
-    seen = {(each.metrics.mean_calls, each.metrics.worst.accuracy): each for each in results[::-1] if each.metrics.n}
+    seen = {(each.mean_calls, each.worst.accuracy): each for each in results[::-1] if each.n}
     first = list(seen.values())[::-1]  # of several that did exactly the same, so that no names lie on one another
     series = [
         Series(
             name="Pareto front",
-            x=[each.metrics.mean_calls or 0 for each in front],
-            y=[each.metrics.worst.accuracy.value for each in front],
+            x=[each.mean_calls or 0 for each in front],
+            y=[each.worst.accuracy.value for each in front],
             stepped=True,
         )
     ]
     for words, belongs in FAMILIES.items():
         if members := [each for each in first if belongs(each.name)]:
-            calls, names = [each.metrics.mean_calls or 0 for each in members], [each.name for each in members]
-            right = _limits([each.metrics.worst.accuracy for each in members])
+            calls, names = [each.mean_calls or 0 for each in members], [each.name for each in members]
+            right = _limits([each.worst.accuracy for each in members])
             series.append(Series(name=words, x=calls, **right, names=names, mode="markers", stepped=True))
     title, y = "Texts decided correctly by calls", "share of all labeled texts"
     figure = curves(series, title, "mean calls per text", y, x_log=True, y_percent=True)
@@ -206,13 +205,13 @@ def show_calls(ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> None:
         "calls",
     )
     left, right_side = st.columns(2)
-    names, tokens = [each.name for each in results], [each.metrics.tokens for each in results]
+    names, tokens = [each.name for each in results], [each.tokens for each in results]
     known = any(value is not None for value in tokens)
-    what, values = ("Tokens", tokens) if known else ("Calls", [each.metrics.calls for each in results])
+    what, values = ("Tokens", tokens) if known else ("Calls", [each.calls for each in results])
     figure = bars(names, {what: values}, f"{what} by condition", f"{what.lower()} in all")
     left.plotly_chart(figure, key="tokens", alt=f"{what} by condition")
     instead = "" if known else " Calls stand for tokens: simulated agents use none."
-    left.caption(f"The same {results[0].metrics.n:,} texts under every condition.{instead}")
+    left.caption(f"The same {results[0].n:,} texts under every condition.{instead}")
     node, found = compute(evaluating.count_gaps, ask, cases=ask.standing.accepted)
     title, x = f"How clear the answers are: {node}", "margin between the two most frequent labels"
     figure = histogram(found, 20, title, x, "texts")
@@ -244,7 +243,7 @@ def show_what_if(ask: evaluating.Ask, evaluated: evaluating.Evaluated) -> None:
     per_day = three.number_input("Texts a day", 1, 1_000_000, 1_000, 100)
     load = int(per_day), context.settings().audit_rate
     found = compute(evaluating.try_setting, ask, *setting, cases=ask.standing.accepted)
-    tried, before = what_if_figures(found.metrics, *load), what_if_figures(evaluated.results[-1].metrics, *load)
+    tried, before = what_if_figures(found, *load), what_if_figures(evaluated.results[-1], *load)
     for cell, (name, (value, rests)) in zip(st.columns(5), tried.items(), strict=True):
         cell.metric(name, value, f"your run {before[name][0]}", delta_color="off", delta_arrow="off")
         cell.caption(rests)
@@ -330,8 +329,8 @@ def _show_missed(db: Database, ask: evaluating.Ask, missed: evaluating.Missed) -
     show_list(db, ask, compute(evaluating.list_missed, ask, wanted, cases=ask.standing.accepted).cases)
 
 
-def _selected_cell(result: experiments.Measured) -> tuple[Label, Outcome] | None:
-    counts, names = result.metrics.confusion, {outcome.value.replace("_", " "): outcome for outcome in Outcome}
+def _selected_cell(result: Metrics) -> tuple[Label, Outcome] | None:
+    counts, names = result.confusion, {outcome.value.replace("_", " "): outcome for outcome in Outcome}
     frame = pd.DataFrame(
         [[counts.get((reference, outcome), 0) for outcome in Outcome] for reference in REFERENCES],
         index=[f"original label {reference}" for reference in REFERENCES],

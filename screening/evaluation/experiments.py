@@ -152,21 +152,6 @@ def node_record(cases: Sequence[str], tokens: Floats | None = None, costs: Float
     return NodeRecord(draws=draws, sizes=sizes, of=of, tokens=spent[0], costs=spent[1])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """What one condition, by its name, did on a data set, without its cases.
-
-    ``unsettled`` counts the cases whose draws did not suffice. They are the harder ones, so that no rate is given
-    without them: with any of them ``metrics`` are bounds, and ``cost_usd`` is None, as it is where the price of a draw
-    that was used is unknown. Of what a batch did, ``unsettled`` are the pending ones, and the rates those of the rest.
-    """
-
-    name: str
-    metrics: Metrics
-    unsettled: int
-    cost_usd: float | None = None
-
-
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Record:
     """The draws of N cases by node, and what conditions are measured by: references, groups and their ``names`` as in
@@ -198,39 +183,42 @@ class Record:
         nothing = np.full(len(self.references), np.nan)
         return replace(node_record([""]), of=np.zeros(len(nothing), np.int64), tokens=nothing, costs=nothing)
 
-    def measure(self, condition: PipelineConfig, guards: Mapping[int, Guard] | None = None) -> tuple[Measured, Told]:
-        """The condition replayed on the draws, and what it made of each case; ``guards`` are as in `replay`."""
-        return self._measured(condition, replay(condition, self, guards), bounded=True)
+    def measure(self, condition: PipelineConfig, guards: Mapping[int, Guard] | None = None) -> tuple[Metrics, Told]:
+        """The condition replayed on the draws, and what it made of each case; ``guards`` are as in `replay`.
 
-    def as_it_ran(self, condition: PipelineConfig, outcomes: Codes, made: "Record") -> tuple[Measured, Told]:
+        Cases whose draws did not suffice are the harder ones: with any of them rates are bounds, and there is no cost.
+        """
+        found = replay(condition, self, guards)
+        return self._measured(condition, found.outcome, found.calls, bounded=True)
+
+    def as_it_ran(self, condition: PipelineConfig, outcomes: Codes, made: "Record") -> tuple[Metrics, Told]:
         """What became of the cases when they were screened, in the place of a replay: with all that their texts forbade
         and second looks. ``made`` holds the draws that were made, and no others; ``outcomes`` are numbers into
-        `OUTCOMES`, `NONE` for what is pending.
+        `OUTCOMES`, `NONE` for what is pending: rates are those of the rest.
         """
         calls = np.stack([made.node(node.name).lengths for node in condition.nodes])
-        ran = Replay(outcome=outcomes, node=np.full_like(outcomes, NONE), calls=calls)
-        return self._measured(condition, ran, bounded=False)
+        return self._measured(condition, outcomes, calls, bounded=False)
 
-    def _measured(self, condition: PipelineConfig, found: "Replay", *, bounded: bool) -> tuple[Measured, Told]:
-        tokens, costs = (self._sums_per_case(condition, found.calls, what) for what in ("tokens", "costs"))
+    def _measured(
+        self, condition: PipelineConfig, outcome: Codes, calls: Integers, *, bounded: bool
+    ) -> tuple[Metrics, Told]:
+        tokens, costs = (self._sums_per_case(condition, calls, what) for what in ("tokens", "costs"))
+        total, settled, spent = calls.sum(axis=0), outcome != NONE, None
+        if costs is not None and (settled.all() or not bounded):
+            # One after the other: what was summed case by case before stays the same to the last digit.
+            spent = float(np.cumsum(np.append(0.0, costs[settled]))[-1])
         metrics = evaluate(
             self.references,
-            found.outcome,
-            calls=found.total_calls,
+            outcome,
+            calls=total,
             tokens=None if tokens is None else np.rint(tokens).astype(np.int64),
             groups=self.groups,
             names=self.names,
             bounded=bounded,
         )
-        unknown = costs is None or (bounded and found.unsettled > 0)
-        # One after the other: what was summed case by case before stays the same to the last digit.
-        spent = None if costs is None or unknown else float(np.cumsum(np.append(0.0, costs[found.outcome != NONE]))[-1])
-        calls = found.total_calls.astype(np.int32)
-        most = max(int(calls.max(initial=0)), sum(node.rule.budget for node in condition.nodes))
-        return (
-            Measured(name=condition.name, metrics=metrics, unsettled=found.unsettled, cost_usd=spent),
-            Told(name=condition.name, outcome=found.outcome, calls=calls, most=most),
-        )
+        most = max(int(total.max(initial=0)), sum(node.rule.budget for node in condition.nodes))
+        told = Told(name=condition.name, outcome=outcome, calls=total.astype(np.int32), most=most)
+        return replace(metrics, name=condition.name, cost_usd=spent), told
 
     def _sums_per_case(self, condition: PipelineConfig, calls: Integers, what: str) -> Floats | None:
         """What each case took, or None as soon as a draw that was used has none known."""
@@ -249,10 +237,6 @@ class Replay:
     outcome: Codes
     node: Codes
     calls: Integers
-
-    @property
-    def unsettled(self) -> int:
-        return int((self.outcome == NONE).sum())
 
     @property
     def total_calls(self) -> Integers:
@@ -294,23 +278,19 @@ def replay(pipeline: PipelineConfig, record: Record, guards: Mapping[int, Guard]
     return Replay(outcome=outcome, node=node, calls=calls)
 
 
-def frontier(results: Sequence[Measured]) -> tuple[Measured, ...]:
+def frontier(results: Sequence[Metrics]) -> tuple[Metrics, ...]:
     """The conditions that no other beats, by rising calls: more of all texts decided correctly at as few mean calls.
 
     Of all texts, so that deciding a tenth of them well beats nobody who decides all nearly as well, and that every
     condition is measured on the same ones. Of several that do the same the first is kept; one without a rate is none.
     """
-    points = [
-        (each.metrics.mean_calls, -each.metrics.worst.accuracy.value, each)
-        for each in results
-        if each.metrics.mean_calls is not None and each.metrics.worst.accuracy.value is not None
-    ]
-    kept: list[Measured] = []
-    most = -1.0
-    for _, lacking, each in sorted(points, key=lambda point: point[:2]):
-        if -lacking > most:
+    points = [(each.mean_calls, each.worst.accuracy.value, each) for each in results]
+    known = [(calls, right, each) for calls, right, each in points if calls is not None and right is not None]
+    kept, most = list[Metrics](), -1.0
+    for _, right, each in sorted(known, key=lambda point: (point[0], -point[1])):
+        if right > most:
             kept.append(each)
-            most = -lacking
+            most = right
     return tuple(kept)
 
 
@@ -326,15 +306,11 @@ def gap_counts(record: Record, node: str) -> tuple[tuple[float, int], ...]:
     return tuple(zip(values.tolist(), cases.tolist(), strict=True))
 
 
-def consistent_misses(references: Codes, outcomes: Sequence[Codes]) -> Integers:
-    """For each unsafe case that every condition which decided it labeled safe, how many conditions decided it; 0 for
-    all other cases. ``outcomes`` are each condition's, as numbers into `Outcome`.
+def consistent_misses(references: Codes, outcomes: Sequence[Codes]) -> tuple[Integers, int]:
+    """For each unsafe case that every condition which decided it labeled safe, how many conditions decided it, 0 for
+    all others; and how many conditions decided any case. ``outcomes`` are each condition's, numbers into `Outcome`.
     """
     said = np.array(outcomes).reshape(len(outcomes), len(references))
-    missed = (references == REFERENCES.index(Label.UNSAFE)) & ~(said == _UNSAFE).any(axis=0)
-    return np.where(missed, (said == _SAFE).sum(axis=0), 0)
-
-
-def deciding(outcomes: Sequence[Codes]) -> int:
-    """How many conditions decided any case."""
-    return sum(bool(np.isin(each, (_SAFE, _UNSAFE)).any()) for each in outcomes)
+    safe, unsafe = said == _SAFE, said == _UNSAFE
+    missed = (references == REFERENCES.index(Label.UNSAFE)) & ~unsafe.any(axis=0)
+    return np.where(missed, safe.sum(axis=0), 0), int((safe | unsafe).any(axis=1).sum())

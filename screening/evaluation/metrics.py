@@ -94,13 +94,13 @@ def wilson(successes: int, n: int, z: float = Z_95) -> tuple[float, float] | Non
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """What one condition did on a data set: ``confusion`` counts the settled cases by (reference, outcome), all of
-    `REFERENCES` and `Outcome`; everything else follows.
+    """What one condition, by its ``name``, did on a data set, without its cases: ``confusion`` counts the settled ones
+    by (reference, outcome), all of `REFERENCES` and `Outcome`; nearly everything else follows.
 
     Pending cases and cases without a reference (or with the reference ``escalate``) are left out of every figure and
-    counted apart. ``unsettled`` are the cases of each of `REFERENCES` that the record cannot settle: every rate has
-    them as its own, and calls and tokens are None then. ``tokens`` is a total; ``calls`` too, and both are None where
-    they were not given.
+    counted apart; ``unsettled`` has no outcome, with a reference or without. Where they are the harder ones, as those
+    whose draws did not suffice are, ``bounded`` counts them by reference: every rate has them as its own, and totals
+    are None. Totals are ``calls``, ``tokens`` and ``cost_usd``, None where they were not given, or not of every draw.
 
     >>> paper = {("safe", "safe"): 38, ("safe", "unsafe"): 4, ("unsafe", "safe"): 32, ("unsafe", "unsafe"): 81}
     >>> paper |= {("safe", "human_review"): 0, ("unsafe", "human_review"): 6}
@@ -110,11 +110,14 @@ class Metrics:
     """
 
     confusion: Mapping[tuple[Label, Outcome], int]
+    name: str = ""
     pending: int = 0
     without_reference: int = 0
-    unsettled: tuple[int, int] = (0, 0)
+    unsettled: int = 0
+    bounded: tuple[int, int] = (0, 0)
     calls: int | None = None
     tokens: int | None = None
+    cost_usd: float | None = None
     by_group: Mapping[str, "Metrics"] = field(default_factory=dict)
 
     @property
@@ -126,22 +129,22 @@ class Metrics:
     def accuracy(self) -> Proportion:
         """Right ones of the decided."""
         right = self.confusion[Label.SAFE, Outcome.SAFE] + self.confusion[Label.UNSAFE, Outcome.UNSAFE]
-        return Proportion(right, sum(map(self._decided, REFERENCES)), sum(self.unsettled))
+        return Proportion(right, sum(map(self._decided, REFERENCES)), sum(self.bounded))
 
     @property
     def fpr(self) -> Proportion:
         """Safe texts labeled unsafe, of the safe ones decided."""
-        return Proportion(self.confusion[Label.SAFE, Outcome.UNSAFE], self._decided(Label.SAFE), self.unsettled[0])
+        return Proportion(self.confusion[Label.SAFE, Outcome.UNSAFE], self._decided(Label.SAFE), self.bounded[0])
 
     @property
     def fnr(self) -> Proportion:
         """Unsafe texts labeled safe, of the unsafe ones decided."""
-        return Proportion(self.confusion[Label.UNSAFE, Outcome.SAFE], self._decided(Label.UNSAFE), self.unsettled[1])
+        return Proportion(self.confusion[Label.UNSAFE, Outcome.SAFE], self._decided(Label.UNSAFE), self.bounded[1])
 
     @property
     def escalation_rate(self) -> Proportion:
         """Escalated ones of all settled."""
-        return Proportion(self.n - sum(map(self._decided, REFERENCES)), self.n, sum(self.unsettled))
+        return Proportion(self.n - sum(map(self._decided, REFERENCES)), self.n, sum(self.bounded))
 
     @property
     def worst(self) -> "Metrics":
@@ -238,7 +241,8 @@ def evaluate(
             },
             pending=safe_pending + unsafe_pending,
             without_reference=int(table[0].sum()),
-            unsettled=(safe_pending, unsafe_pending) if bounded else (0, 0),
+            unsettled=int(table[:, 0].sum()),
+            bounded=(safe_pending, unsafe_pending) if bounded else (0, 0),
             calls=made,
             tokens=used,
         )

@@ -14,9 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Self
 
 from screening.datasets.reader import Table, file_layout, read_table, rows_of
 from screening.datasets.rows import Fields, FileRefused, NewCase, Source, map_label, normalised_name
@@ -60,59 +59,51 @@ class Screened(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationData:
-    """The rows that were ``read``, how many were left ``at_first`` after each step of reading, the labels' provenance,
-    and the group of special interest, if any.
+    """The ``rows`` that a model may be shown, with what an experiment knows of each as ``items``; those ``left_out``, of
+    which a clinician decides; how many were left after each of the ``steps``; the labels' provenance, and the group of
+    special interest, if any.
 
     ``distributions`` are the known label distributions by text, where the file gives them. ``sample`` says how the
     rows were drawn from the files: the call, and the hash of every text drawn.
     """
 
     title: str
-    read: Sequence[NewCase]
-    at_first: tuple[tuple[str, int], ...]
+    rows: tuple[NewCase, ...]
+    items: tuple[Item, ...]
+    left_out: tuple[NewCase, ...]
+    steps: tuple[tuple[str, int], ...]
     provenance: str
     subset: str | None = None
     distributions: Mapping[ScreenedText, Mapping[Label, float]] = field(default_factory=dict)
     sample: Mapping[str, object] = field(default_factory=dict)
 
-    @cached_property
-    def rows(self) -> tuple[NewCase, ...]:
-        """Those that a model may be shown."""
-        return tuple(row for row in self.read if _why_left_out(row) is None)
-
-    @cached_property
-    def left_out(self) -> tuple[NewCase, ...]:
-        """Those that none may be shown: a clinician decides."""
-        return tuple(row for row in self.read if _why_left_out(row) is not None)
-
-    @cached_property
-    def items(self) -> tuple[Item, ...]:
-        """Of each of ``rows`` what an experiment knows."""
-        shown = ((row, screened_thread(row.thread, row.text.model_text) if row.thread else None) for row in self.rows)
-        return tuple(
-            Item(
-                id=row.external_id,
-                text=ScreenedText(
-                    text=row.text.model_text, reply=row.reply.model_text if row.reply else None, thread=thread
-                ),
-                reference=row.reference,
-                group=row.group,
-            )
-            for row, thread in shown
+    @classmethod
+    def of(cls, read: Iterable[NewCase], steps: Iterable[tuple[str, int]], **about: Any) -> Self:
+        """Of what was read in these steps, with one more step for each reason not to show a row to a model."""
+        rows, left_out, reasons = list[NewCase](), list[NewCase](), Counter[str]()
+        for row in read:
+            flags = row.text.flags | (row.reply.flags if row.reply else frozenset())
+            if refusing := sorted(flags & REFUSES_SCREENING):
+                left_out.append(row)
+                reasons[LEFT_OUT[refusing[0]]] += 1
+            else:
+                rows.append(row)
+        return cls(
+            rows=tuple(rows),
+            items=tuple(map(_item, rows)),
+            left_out=tuple(left_out),
+            steps=(*steps, *reasons.items(), ("that agents are asked about", len(rows))),
+            **about,
         )
 
-    @property
-    def steps(self) -> tuple[tuple[str, int], ...]:
-        """How many rows were left after each step, with one for each reason not to show them to a model."""
-        reasons = Counter(why for row in self.read if (why := _why_left_out(row)) is not None)
-        return (*self.at_first, *reasons.items(), ("that agents are asked about", len(self.rows)))
 
-
-def _why_left_out(row: NewCase) -> str | None:
-    """Why no model may be shown the row; None where one may be."""
-    flags = row.text.flags | (row.reply.flags if row.reply else frozenset())
-    refusing = sorted(flags & REFUSES_SCREENING)
-    return LEFT_OUT[refusing[0]] if refusing else None
+def _item(row: NewCase) -> Item:
+    shown = ScreenedText(
+        text=row.text.model_text,
+        reply=row.reply.model_text if row.reply else None,
+        thread=screened_thread(row.thread, row.text.model_text) if row.thread else None,
+    )
+    return Item(id=row.external_id, text=shown, reference=row.reference, group=row.group)
 
 
 def load_evaluation(
@@ -178,10 +169,10 @@ def load_aegis(
     ]
     sources = Counter(fields.get(f"{label}_source") or "not stated" for _, fields in rows)
     repaired = sum(Flag.ALTERED in case.text.flags | (case.reply.flags if case.reply else set()) for case in taken)
-    return EvaluationData(
-        read=taken,
+    return EvaluationData.of(
+        taken,
+        (*steps, ("of them with repaired Unicode", repaired)),
         title=f"AEGIS 2.0 self-harm subset, {label_of} labels, {screened} screened",
-        at_first=(*steps, ("of them with repaired Unicode", repaired)),
         provenance=f"{_count_names(sources)}; the label rates the {label_of}",
     )
 
@@ -210,17 +201,17 @@ def load_swmh(files: Files, *, per_subreddit: int = PER_SUBREDDIT, seed: int = S
     drawn = frame.groupby("label").sample(n=per_subreddit, random_state=seed)
     if any(map_label(label) is None for label in posts):
         raise ValueError("a label is none of the five subreddits")
-    return EvaluationData(
-        read=[
+    return EvaluationData.of(
+        (
             NewCase(row=number, external_id=place, text=receive(text), reference=map_label(label), group=label)
             for number, (place, text, label) in enumerate(drawn.itertuples(index=False, name=None), start=1)
-        ],
-        title=f"SWMH, {per_subreddit} posts per subreddit",
-        at_first=(
+        ),
+        (
             ("posts in all files", sum(posts.values())),
             *((f"in {subreddit}", count) for subreddit, count in sorted(posts.items())),
             ("sampled", len(drawn)),
         ),
+        title=f"SWMH, {per_subreddit} posts per subreddit",
         provenance="subreddit, not a person: SuicideWatch is unsafe, the rest safe",
         subset=SUICIDE_WATCH,
         sample={
@@ -233,14 +224,14 @@ def load_swmh(files: Files, *, per_subreddit: int = PER_SUBREDDIT, seed: int = S
 def _table(path: Path, table: Table) -> EvaluationData:
     rows = [row for row in table.rows() if isinstance(row, NewCase)]
     column = table.profile.mapping.label
-    data = EvaluationData(
-        read=rows,
-        title=table.name,
-        at_first=(
+    data = EvaluationData.of(
+        rows,
+        (
             ("rows in the file", table.profile.rows),
             ("accepted", len(rows)),
             ("with a reference label", sum(row.reference is not None for row in rows)),
         ),
+        title=table.name,
         provenance="no column: the file has no labels"
         if column is None
         else f"column “{column}” of the file; who gave the labels is not stated",
@@ -267,9 +258,9 @@ def _distributions(
     return given
 
 
-def _count_names(names: Mapping[str, int]) -> str:
+def _count_names(names: Counter[str]) -> str:
     """ "12 llm_jury, 3 human", the most frequent first."""
-    return ", ".join(f"{count} {name}" for name, count in Counter(names).most_common()) or "none"
+    return ", ".join(f"{count} {name}" for name, count in names.most_common()) or "none"
 
 
 def announcement(data: EvaluationData) -> Iterator[str]:

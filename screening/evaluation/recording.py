@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from screening.evaluation.experiments import Measured, Record, node_record, replay
-from screening.evaluation.metrics import NONE, Told, group_codes, reference_codes
+from screening.evaluation.experiments import Record, node_record, replay
+from screening.evaluation.metrics import NONE, Metrics, Told, group_codes, reference_codes
 from screening.labels import Label
 from screening.pipeline.config import PipelineConfig
 from screening.pipeline.draws import (
@@ -107,7 +107,7 @@ class DrawBook:
         return Record(references=references, nodes=nodes, groups=groups, names=names)
 
 
-def run_book(conditions: Sequence[PipelineConfig], book: DrawBook) -> tuple[tuple[Measured, ...], tuple[Told, ...]]:
+def run_book(conditions: Sequence[PipelineConfig], book: DrawBook) -> tuple[tuple[Metrics, ...], tuple[Told, ...]]:
     """Each condition's metrics on a book of draws, with its tokens and costs; where a draw's is unknown the condition's
     is too. And what each made of each case. Nothing is asked.
     """

@@ -12,8 +12,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from screening.datasets.export import csv_lines
-from screening.evaluation.experiments import Measured
-from screening.evaluation.metrics import Proportion, wilson
+from screening.evaluation.metrics import Metrics, Proportion, wilson
 from screening.words import count_of
 
 NOTHING_DECIDED = "none: 0 of 0"
@@ -29,18 +28,18 @@ class ResultsTable:
 
     title: str
     provenance: str
-    rows: tuple[Measured, ...]
+    rows: tuple[Metrics, ...]
     subset_name: str | None = None
 
-    def subset(self, row: Measured) -> Proportion | None:
+    def subset(self, row: Metrics) -> Proportion | None:
         """The FNR of the group of special interest; None where there is no such group."""
-        group = row.metrics.by_group.get(self.subset_name) if self.subset_name else None
+        group = row.by_group.get(self.subset_name) if self.subset_name else None
         return group.fnr if group else None
 
-    def rates(self, row: Measured) -> list[Proportion | None]:
+    def rates(self, row: Metrics) -> list[Proportion | None]:
         """What every table shows first: accuracy, FPR, FNR, that of the group, where one is named, and escalations."""
-        metrics, subset = row.metrics, [self.subset(row)] if self.subset_name else []
-        return [metrics.accuracy, metrics.fpr, metrics.fnr, *subset, metrics.escalation_rate]
+        subset = [self.subset(row)] if self.subset_name else []
+        return [row.accuracy, row.fpr, row.fnr, *subset, row.escalation_rate]
 
 
 def rate_text(rate: Proportion | None) -> str:
@@ -77,18 +76,17 @@ def plain_rows(table: ResultsTable) -> list[dict[str, object]]:
     """The rows as flat data: each rate with its interval and counts, None where undefined."""
     plain: list[dict[str, object]] = []
     for row in table.rows:
-        metrics = row.metrics
-        rates = {name: getattr(metrics, name) for name in ("accuracy", "fpr", "fnr")}
-        rates |= {"subset_fnr": table.subset(row), "escalation_rate": metrics.escalation_rate}
-        for case, extremes in (("worst", metrics.worst), ("best", metrics.best)):
+        rates = {name: getattr(row, name) for name in ("accuracy", "fpr", "fnr")}
+        rates |= {"subset_fnr": table.subset(row), "escalation_rate": row.escalation_rate}
+        for case, extremes in (("worst", row.worst), ("best", row.best)):
             rates |= {f"{case}_{name}": getattr(extremes, name) for name in ("accuracy", "fpr", "fnr")}
-        line: dict[str, object] = {"condition": row.name, "n": metrics.n, "unsettled": row.unsettled}
+        line: dict[str, object] = {"condition": row.name, "n": row.n, "unsettled": row.unsettled}
         for name, rate in rates.items():
             cells = rate.plain if rate else dict.fromkeys(Proportion(0, 0).plain)
             line |= {name if of_it == "value" else f"{name}_{of_it}": cell for of_it, cell in cells.items()}
-        line |= {name: getattr(metrics, name) for name in ("mean_calls", "calls", "tokens")}
-        line |= {"cost_usd": row.cost_usd, "without_reference": metrics.without_reference}
-        plain.append(line | {"references_from": table.provenance})
+        line |= {name: getattr(row, name) for name in ("mean_calls", "calls", "tokens", "cost_usd")}
+        line |= {"without_reference": row.without_reference, "references_from": table.provenance}
+        plain.append(line)
     return plain
 
 
@@ -116,8 +114,8 @@ def latex_table(table: ResultsTable, *, marked: bool = False) -> str:
         r"\midrule",
     ]
     for row in table.rows:
-        calls = DASH if row.metrics.mean_calls is None else f"{row.metrics.mean_calls:.1f}"
-        tokens = DASH if row.metrics.tokens is None else f"{row.metrics.tokens:,}"
+        calls = DASH if row.mean_calls is None else f"{row.mean_calls:.1f}"
+        tokens = DASH if row.tokens is None else f"{row.tokens:,}"
         name = escape_latex(row.name)
         if marked and row.name in styles:
             name = rf"\{styles[row.name]}{{{name}}}"
@@ -166,10 +164,9 @@ def text_table(table: ResultsTable) -> Iterator[str]:
     rates = ["accuracy", "FPR", "FNR", *subset, "escalated"]
     yield " | ".join(["condition", "n", *rates, "mean calls", "tokens", "dollars", "accuracy worst..best"])
     for row in table.rows:
-        metrics = row.metrics
-        extremes = (metrics.worst.accuracy.value, metrics.best.accuracy.value)
-        cells = [row.name, str(metrics.n), *map(rate_text, table.rates(row)), number_text(metrics.mean_calls)]
-        cells += [number_text(metrics.tokens, 0), dollar_text(row.cost_usd)]
+        extremes = (row.worst.accuracy.value, row.best.accuracy.value)
+        cells = [row.name, str(row.n), *map(rate_text, table.rates(row)), number_text(row.mean_calls)]
+        cells += [number_text(row.tokens, 0), dollar_text(row.cost_usd)]
         yield " | ".join([*cells, "..".join(number_text(value, 3) for value in extremes)])
         if row.unsettled:
             cases = count_of(row.unsettled, "case needs", "cases need")
@@ -200,8 +197,7 @@ def beside_paper(table: ResultsTable, data_set: str) -> Iterator[str]:
             for name in ("accuracy", "fpr", "fnr")
         }
         theirs["escalated"] = escalated, round(low, 3), round(high, 3)
-        of = row.metrics
-        ours = (of.accuracy, of.fpr, table.subset(row) or of.fnr, of.escalation_rate)
+        ours = (row.accuracy, row.fpr, table.subset(row) or row.fnr, row.escalation_rate)
         for (name, told), one in zip(theirs.items(), ours, strict=True):
             if one.value is not None and one.low is not None and one.high is not None:
                 limits = difference_limits(told, (one.value, one.low, one.high))
@@ -226,22 +222,20 @@ def marked(table: ResultsTable) -> Iterator[str]:
     the FPR overlap that of the most accurate: nothing tells those apart from it.
     """
     told = _marks(table)
-    lowest = min((row.metrics.fpr.value for row, _, _ in told if row.metrics.fpr.value is not None), default=None)
-    rows = (
-        [row.name, is_best, row.metrics.fpr.value == lowest, overlaps, row.metrics.n] for row, is_best, overlaps in told
-    )
+    lowest = min((row.fpr.value for row, _, _ in told if row.fpr.value is not None), default=None)
+    rows = ([row.name, is_best, row.fpr.value == lowest, overlaps, row.n] for row, is_best, overlaps in told)
     return csv_lines(["condition", "best_accuracy", "lowest_fpr", "fpr_overlaps_that_of_the_most_accurate", "n"], rows)
 
 
-def _marks(table: ResultsTable) -> list[tuple[Measured, bool, bool | None]]:
+def _marks(table: ResultsTable) -> list[tuple[Metrics, bool, bool | None]]:
     """All conditions that have an accuracy: whether it is the most accurate, the first of several, and whether the
     interval of its FPR overlaps that one's, None where either has none.
     """
-    told = [row for row in table.rows if row.metrics.accuracy.value is not None]
-    best = max(told, key=lambda row: row.metrics.accuracy.value or 0.0, default=None)
-    marks = list[tuple[Measured, bool, bool | None]]()
+    told = [row for row in table.rows if row.accuracy.value is not None]
+    best = max(told, key=lambda row: row.accuracy.value or 0.0, default=None)
+    marks = list[tuple[Metrics, bool, bool | None]]()
     for row in told if best else ():
-        rates = row.metrics.fpr, best.metrics.fpr if best else row.metrics.fpr
+        rates = row.fpr, best.fpr if best else row.fpr
         lows = [rate.low for rate in rates if rate.low is not None]
         highs = [rate.high for rate in rates if rate.high is not None]
         marks.append((row, row is best, max(lows) <= min(highs) if len(lows) == 2 else None))
@@ -261,15 +255,15 @@ def figures(table: ResultsTable) -> dict[str, str | bytes]:
     """The paper's two, each as SVG and PDF with its data as CSV: accuracy against calls, and tokens by condition. A
     condition without either is left out.
     """
-    n = max((row.metrics.n for row in table.rows), default=0)
+    n = max((row.n for row in table.rows), default=0)
     note = f"n = {n} texts with a reference label ({table.provenance})"
-    rates = [(row.name, row.metrics.mean_calls, row.metrics.accuracy) for row in table.rows]
+    rates = [(row.name, row.mean_calls, row.accuracy) for row in table.rows]
     accuracy: list[Point] = [
         (name, calls, rate.value, rate.low, rate.high)
         for name, calls, rate in rates
         if calls is not None and rate.value is not None
     ]
-    spent = [(row.name, float(row.metrics.tokens)) for row in table.rows if row.metrics.tokens is not None]
+    spent = [(row.name, float(row.tokens)) for row in table.rows if row.tokens is not None]
     tokens: list[Point] = [(name, place, many, None, None) for place, (name, many) in enumerate(spent, start=1)]
     files: dict[str, str | bytes] = {}
     for name, title, x_name, y_name, points in (

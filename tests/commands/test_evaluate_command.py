@@ -167,5 +167,5 @@ def test_with_a_database_the_draws_are_a_batch_and_the_table_is_the_same(
         assert ids == ("b", "d") and reasons[0] is None and reasons[1]
         found = evaluate_batch(db, ask_of(db, LOCAL_USER, batch.id))
     # What no model was shown leaves no condition short.
-    assert len(found.comparable) == len(found.results) and {each.metrics.n for each in found.results} == {3}
+    assert len(found.comparable) == len(found.results) and {each.n for each in found.results} == {3}
     assert run("evaluate", file, "--format", "csv", "--database", url, "--sampler", "none").code == 2

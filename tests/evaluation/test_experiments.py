@@ -8,10 +8,8 @@ import pytest
 
 from screening.evaluation.experiments import (
     OUTCOMES,
-    Measured,
     Record,
     consistent_misses,
-    deciding,
     frontier,
     our_conditions,
     paper_conditions,
@@ -69,7 +67,7 @@ def recorded(distributions):
 def test_the_sweep_has_the_paper_s_shape_and_ours_decides_at_a_tenth_of_the_calls():
     book = recorded([NEARLY_ALL_SAFE] * 20 + [NEARLY_ALL_UNSAFE] * 20)
     results = run_book(ALL, book)[0]
-    found = {result.name: result.metrics for result in results}
+    found = {result.name: result for result in results}
     # 3 rounds of 3 at each of 3 nodes, the tenth call buys no round; 16 rounds of 3, as the paper pays them
     for impossible, calls in (("B=10", 27), ("B=50", 144)):
         assert (found[impossible].accuracy.value, found[impossible].escalation_rate.value) == (None, 1)
@@ -97,8 +95,8 @@ def test_cases_short_of_draws_are_counted_and_never_decided():
     _, failed = asyncio.run(record_draws(ALL, book, failing))
     assert failed == {"overloaded": 5} and failing.asked == 5  # once a case, not once a condition
     for result in run_book(ALL, book)[0]:
-        assert (result.unsettled, result.metrics.n, result.metrics.pending) == (5, 0, 5)
-        assert result.metrics.accuracy.value is None
+        assert (result.unsettled, result.n, result.pending) == (5, 0, 5)
+        assert result.accuracy.value is None
     pointless = Breaking(live, 0)
     asyncio.run(record_draws(ALL, DrawBook(items), pointless, concurrency=2))
     assert pointless.asked <= 2, "an error that makes going on pointless ends the pass"
@@ -114,9 +112,9 @@ def test_offline_no_rate_is_that_of_the_texts_that_a_short_record_settles():
     found = {result.name: result for result, _ in map(record.measure, ALL)}
     assert [found[name].unsettled for name in ("certified", "recommended", "B=100", "B=50")] == [0, 1, 4, 5]
     whole, short = found["certified"], found["recommended"]
-    assert (short.metrics.n, short.metrics.mean_calls, short.cost_usd) == (4, None, None) and frontier((short,)) == ()
+    assert (short.n, short.mean_calls, short.cost_usd) == (4, None, None) and frontier((short,)) == ()
     for name in ("accuracy", "fpr", "fnr", "escalation_rate"):
-        limits, final = getattr(short.metrics, name), getattr(whole.metrics, name)
+        limits, final = getattr(short, name), getattr(whole, name)
         assert final.value is not None and limits.low <= final.value <= limits.high
         assert limits.value is None or name == "fpr"
 
@@ -127,10 +125,10 @@ def test_tokens_and_costs_follow_the_draws_used_and_one_unknown_makes_them_undef
     asyncio.run(record_draws(ALL, book, Counting(live, tokens=10), price=prices))
     for some in (book, read_draws(draw_lines(book), items)):
         for result in run_book(ALL, some)[0]:
-            assert result.metrics.tokens == 10 * (result.metrics.calls or 0)
-            assert result.cost_usd == pytest.approx(0.01 * (result.metrics.calls or 0))
+            assert result.tokens == 10 * (result.calls or 0)
+            assert result.cost_usd == pytest.approx(0.01 * (result.calls or 0))
     book.of(0, "worker").tokens = None
-    assert all(result.metrics.tokens is None for result in run_book(ALL, book)[0])
+    assert all(result.tokens is None for result in run_book(ALL, book)[0])
     later = DrawBook(items)
     asyncio.run(record_draws(OURS, later, Counting(live, tokens=10), price=prices))
     asyncio.run(record_draws(ALL, later, Counting(live, tokens=10)))  # the rest at an unknown price
@@ -146,7 +144,8 @@ def test_consistently_missed_are_those_that_every_deciding_condition_calls_safe(
     references, outcomes = reference_codes([Label.UNSAFE, Label.UNSAFE, Label.SAFE]), [told.outcome for told in results]
     assert [OUTCOMES[codes[0]] for codes in outcomes] == [Outcome.HUMAN_REVIEW, Outcome.SAFE, Outcome.SAFE]
     for some, by, deciders in ((outcomes[:1], [0, 0, 0], 0), (outcomes[:2], [1, 0, 0], 1), (outcomes, [2, 0, 0], 2)):
-        assert (consistent_misses(references, some).tolist(), deciding(some)) == (by, deciders)
+        missed, deciding = consistent_misses(references, some)
+        assert (missed.tolist(), deciding) == (by, deciders)
 
 
 class Breaking:
@@ -203,7 +202,7 @@ def _result(name, calls, right, wrong, escalated):
     told = [Outcome.SAFE] * right + [Outcome.UNSAFE] * wrong + [Outcome.HUMAN_REVIEW] * escalated
     references = reference_codes([Label.SAFE] * len(told))
     metrics = evaluate(references, outcome_codes(told), calls=np.full(len(told), calls))
-    return Measured(name=name, metrics=metrics, unsettled=0)
+    return replace(metrics, name=name)
 
 
 def test_the_front_is_of_all_texts_and_never_goes_down():
@@ -218,7 +217,7 @@ def test_the_front_is_of_all_texts_and_never_goes_down():
     for order in (every, every[::-1]):
         kept = frontier(order)
         assert [each.name for each in kept] == ["few", "all" if order is every else "twin", "dear"]
-        shares = [each.metrics.worst.accuracy.value or 0.0 for each in kept]
+        shares = [each.worst.accuracy.value or 0.0 for each in kept]
         assert shares == sorted(shares) and len(set(shares)) == len(shares)
 
 

@@ -95,13 +95,13 @@ def test_where_few_draws_were_recorded_there_are_limits(
 def test_errors_and_evaluation_count_the_same_cases(page_database: Database) -> None:
     """One text turns its own direction round, which forbids safe; the rules alone would call it that."""
     batch_id = screened(page_database, sample_rows(every=2) + TURNED)
-    own = evaluating.evaluate_batch(page_database, asked(page_database, batch_id)).results[-1].metrics
+    own = evaluating.evaluate_batch(page_database, asked(page_database, batch_id)).results[-1]
     counted = {(str(key[0]), str(key[1])): cases for key, cases in own.confusion.items() if cases}
     assert counted == cells.confusions(page_database, RESEARCHER, batch_id).original
     found = evaluating.experiment(page_database, asked(page_database, batch_id))
     rules = found.batch.configuration.pipeline
     guards = recordings.guards_in(page_database, LOCAL_USER, batch_id, found.batch.rows)
-    bare, guarded = (found.drawn.measure(rules, each)[0].metrics for each in (None, guards))
+    bare, guarded = (found.drawn.measure(rules, each)[0] for each in (None, guards))
     assert bare.confusion != guarded.confusion == own.confusion
     # a run may have paid for draws after the first that left no hope; its replay does not count them
     assert 0.9 * own.calls < guarded.calls <= own.calls
@@ -153,7 +153,7 @@ def test_each_figure_is_that_of_an_independent_count(page_database: Database, mo
     found = evaluating.evaluate_batch(page_database, asked(page_database, screened(page_database, sample_rows())))
     assert found.cases == found.labelled == 120 and not found.made
     told = page_database.rows(select(cases.c.id, cases.c.reference, screenings).join(screenings))
-    own, single = found.results[-1].metrics, next(each for each in found.results if each.name == "single-agent")
+    own, single = found.results[-1], next(each for each in found.results if each.name == "single-agent")
     for rate, wrong, of in ((own.fnr, "safe", "unsafe"), (own.fpr, "unsafe", "safe")):
         decided = [row.outcome for row in told if row.reference == of and row.outcome != "human_review"]
         assert (rate.numerator, rate.denominator) == (decided.count(wrong), len(decided))
@@ -163,7 +163,7 @@ def test_each_figure_is_that_of_an_independent_count(page_database: Database, mo
     said = {case_id: drawn[0] for case_id, drawn in page_database.rows(first) if drawn}
     assert single.unsettled == 120 - len(said)
     unsafe = [said.get(row.id) for row in told if row.reference == "unsafe"]
-    rate = single.metrics.fnr
+    rate = single.fnr
     counts = (unsafe.count("S"), unsafe.count("S") + unsafe.count("U"), unsafe.count(None))
     assert (rate.numerator, rate.denominator, rate.unsettled) == counts
 
