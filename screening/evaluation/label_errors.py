@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from screening.labels import LABELS, Label
@@ -51,33 +52,32 @@ class PossibleError:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class ReviewOrder:
-    """The most contradicted first; ``left_out`` counts cases without a safe or unsafe reference, or draw of either.
-
-    In that order, all of shape (ranked cases,): the ``cases``, the numbers of their references, the ``evidence``, and
-    ``qualities`` and ``issues``, None where all references are the same. ``draws`` are as they were given.
+    """The most contradicted first, a row a case: its ``case``, the number of its ``reference``, its ``evidence``,
+    ``quality`` and ``issue``. ``draws`` are as they were given; ``left_out`` counts cases without a safe or unsafe
+    reference, or draw of either.
     """
 
-    cases: Integers
-    references: Codes
-    evidence: Floats
-    qualities: Floats | None
-    issues: NDArray[np.bool_] | None
+    rows: pd.DataFrame
     draws: Mapping[str, Counts]
     left_out: int
 
+    @property
+    def cases(self) -> Integers:
+        return self.rows["case"].to_numpy()
+
     def at(self, place: int) -> PossibleError:
-        case, side = int(self.cases[place]), int(self.references[place])
-        suggested = _SIDES[1 - side]
+        row = self.rows.iloc[place]
+        case, suggested = int(row["case"]), _SIDES[1 - row["reference"]]
         column = LABELS.index(suggested)
         drawn = {node: counts[case] for node, counts in self.draws.items() if counts[case, column]}
-        parts = [f"{node.title()}: {row[column]} of {row.sum()} {suggested}" for node, row in drawn.items()]
+        parts = [f"{node.title()}: {counts[column]} of {counts.sum()} {suggested}" for node, counts in drawn.items()]
         return PossibleError(
             case=case,
-            reference=_SIDES[side],
+            reference=_SIDES[row["reference"]],
             suggested=suggested,
-            evidence=float(self.evidence[place]),
-            quality=None if self.qualities is None else float(self.qualities[place]),
-            issue=None if self.issues is None else bool(self.issues[place]),
+            evidence=row["evidence"],
+            quality=row["quality"],
+            issue=row["issue"],
             reason="; ".join(parts) or f"no response says {suggested}",
         )
 
@@ -99,21 +99,14 @@ def review_order(references: Codes, draws: Mapping[str, Counts], ranking: Rankin
     given = references[cases].astype(np.int64)
     qualities, issues = _confident_learning(given, totals[cases])
     evidence = sum((_evidence(given, counts[cases]) for counts in draws.values()), np.zeros(len(cases)))
-    if ranking is Ranking.EVIDENCE:
-        order = np.argsort(-evidence, kind="stable")
-    elif qualities is None or issues is None:
-        order = np.arange(len(cases))
-    else:
-        order = np.lexsort((qualities, ~issues))
-    return ReviewOrder(
-        cases=cases[order],
-        references=references[cases[order]],
-        evidence=evidence[order],
-        qualities=None if qualities is None else qualities[order],
-        issues=None if issues is None else issues[order],
-        draws=draws,
-        left_out=len(references) - len(cases),
+    rows = pd.DataFrame(
+        {"case": cases, "reference": given, "evidence": evidence, "quality": qualities, "issue": issues}
     )
+    if ranking is Ranking.EVIDENCE:
+        rows = rows.sort_values("evidence", ascending=False, kind="stable")
+    elif qualities is not None:
+        rows = rows.sort_values(["issue", "quality"], ascending=[False, True], kind="stable")
+    return ReviewOrder(rows=rows, draws=draws, left_out=len(references) - len(cases))
 
 
 def _evidence(given: Integers, counts: Counts) -> Floats:

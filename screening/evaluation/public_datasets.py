@@ -59,7 +59,7 @@ class Screened(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationData:
-    """The ``rows`` that a model may be shown, with what an experiment knows of each as ``items``; those ``left_out``, of
+    """The ``rows`` that a model may be shown, and what an experiment knows of each as ``items``; those ``left_out``, of
     which a clinician decides; how many were left after each of the ``steps``; the labels' provenance, and the group of
     special interest, if any.
 

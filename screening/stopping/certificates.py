@@ -11,12 +11,14 @@ it is as exact as the coefficients are, and the two bounds close in with the squ
 doi:10.1016/0167-8396(86)90016-6.
 """
 
+import csv
 import heapq
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
 from math import floor, log10
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
@@ -26,7 +28,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from screening.labels import LABELS, Label
 from screening.stopping.rules import (
     DEFAULT_CONTRACT,
-    SAFE_ERRORS,
     Contract,
     Integers,
     Pair,
@@ -47,39 +48,6 @@ Coefficients = NDArray[np.float64]
 
 ROUNDING = 1e-9
 """Relative margin for rounding: each of a few hundred averages of positive numbers is exact to 1e-15."""
-
-
-Row = tuple[float, str, int, float, float, float, float]
-"""Bound of any wrong label, kind of contract, budget, evidence level, level for saying safe (0 where it has none of its
-own), proven worst probability of any wrong label, and of saying safe where it is not the mode (both rounded up)."""
-
-# Rows are added, never changed: configurations name them by all their numbers. `make certify` proves every one anew.
-ROWS: tuple[Row, ...] = (
-    (0.05, "default", 100, 0.0903, 0.00177, 0.049080, 0.000904),
-    (0.2, "any", 100, 0.313, 0, 0.170865, 0.170865),
-    (0.1, "any", 100, 0.169, 0, 0.091093, 0.091093),
-    (0.05, "any", 100, 0.0903, 0, 0.049062, 0.049062),
-    (0.02, "any", 100, 0.0249, 0, 0.013639, 0.013639),
-    (0.01, "any", 100, 0.0129, 0, 0.007069, 0.007069),
-    (0.005, "any", 100, 0.00669, 0, 0.003679, 0.003679),
-    (0.001, "any", 100, 0.00177, 0, 0.000904, 0.000904),
-    (0.05, "default", 150, 0.0889, 0.00177, 0.049809, 0.000946),
-    (0.2, "any", 150, 0.313, 0, 0.173635, 0.173635),
-    (0.1, "any", 150, 0.169, 0, 0.093200, 0.093200),
-    (0.05, "any", 150, 0.0889, 0, 0.049779, 0.049779),
-    (0.02, "any", 150, 0.0249, 0, 0.014095, 0.014095),
-    (0.01, "any", 150, 0.0129, 0, 0.007328, 0.007328),
-    (0.005, "any", 150, 0.00669, 0, 0.003816, 0.003816),
-    (0.001, "any", 150, 0.00177, 0, 0.000946, 0.000946),
-    (0.05, "default", 300, 0.0795, 0.00175, 0.049562, 0.000997),
-    (0.2, "any", 300, 0.313, 0, 0.177423, 0.177423),
-    (0.1, "any", 300, 0.169, 0, 0.095894, 0.095894),
-    (0.05, "any", 300, 0.0795, 0, 0.049513, 0.049513),
-    (0.02, "any", 300, 0.0249, 0, 0.014699, 0.014699),
-    (0.01, "any", 300, 0.0129, 0, 0.007665, 0.007665),
-    (0.005, "any", 300, 0.00669, 0, 0.004003, 0.004003),
-    (0.001, "any", 300, 0.00175, 0, 0.000998, 0.000998),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,17 +355,15 @@ def _largest(kept: Callable[[float], bool], start: float) -> float:
     return round(floor(low / unit) * unit, 10)
 
 
-CERTIFICATES: tuple[Certificate, ...] = tuple(
-    Certificate(
-        any_wrong=any_wrong,
-        pairs=pairs,
-        budget=budget,
-        level=level,
-        levels=tuple((pair, safe_level) for pair, _ in pairs),
-        worst=worst,
-        worst_safe=worst_safe,
-    )
-    for any_wrong, kind, budget, level, safe_level, worst, worst_safe in ROWS
-    for pairs in [SAFE_ERRORS if kind == "default" else ()]
-)
-"""Those that come with the program, as `calibrate` found them."""
+def _shipped() -> Iterator[Certificate]:
+    """One a row of the file. Rows are added, never changed: configurations name them by all their numbers."""
+    with Path(__file__).with_suffix(".csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            contract = {"default": DEFAULT_CONTRACT.pairs, "any": ()}[row.pop("contract")]
+            levels = tuple((pair, row["safe_level"]) for pair, _ in contract)
+            del row["safe_level"]
+            yield Certificate.model_validate({**row, "pairs": contract, "levels": levels})
+
+
+CERTIFICATES: tuple[Certificate, ...] = tuple(_shipped())
+"""Those that come with the program, as `calibrate` found them; `make certify` proves every one anew."""

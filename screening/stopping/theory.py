@@ -44,12 +44,6 @@ class OperatingCharacteristics:
         top = max(self.probabilities)
         return sum(named for named, each in zip(self.identified, self.probabilities, strict=True) if each == top)
 
-    @property
-    def wrong(self) -> float:
-        """Probability of naming a label that is not the mode: what the contract bounds."""
-        top = max(self.probabilities)
-        return sum(named for named, each in zip(self.identified, self.probabilities, strict=True) if each != top)
-
 
 def operating_characteristics(rule: StoppingRule, probabilities: Sequence[float]) -> OperatingCharacteristics:
     """What the rule does when each draw gives label i with ``probabilities[i]``: by dynamic programming over counts, in
@@ -103,9 +97,8 @@ def _hopeful(rule: CountRule, counts: Integers, remaining: int) -> NDArray[np.bo
 
 def _simulate(rule: StoppingRule, mix: tuple[float, ...]) -> OperatingCharacteristics:
     """Always the same sequences for the same mix."""
-    edges = np.cumsum(mix)[: K - 1]
-    uniform = np.random.default_rng(0).random((SIMULATED, rule.budget))
-    label, ended, calls = run(rule, (uniform[:, :, None] >= edges).sum(axis=2, dtype=np.uint8))
+    mixes = np.broadcast_to(mix, (SIMULATED, K))
+    label, ended, calls = run(rule, _draws(np.random.default_rng(0), mixes, rule.budget))
     named = ended == 0
     shares = [float(np.mean(named & (label == arm))) for arm in range(K)]
     return OperatingCharacteristics(
@@ -115,6 +108,15 @@ def _simulate(rule: StoppingRule, mix: tuple[float, ...]) -> OperatingCharacteri
         mean_calls=float(calls.mean()),
         simulated=SIMULATED,
     )
+
+
+def _draws(random: np.random.Generator, mixes: Floats, budget: int) -> Draws:
+    """So many draws of each case, whose label probabilities are a row of ``mixes``."""
+    # The last edge is left out: a sum that rounds below 1 must not make a fourth label.
+    edges = np.cumsum(mixes, axis=1)[:, None, :-1]
+    uniform = random.random((len(mixes), budget))
+    drawn: Draws = (uniform[:, :, None] >= edges).sum(axis=2, dtype=np.uint8)
+    return drawn
 
 
 def dkw_radius(draws: int, delta: float) -> float:
@@ -183,13 +185,12 @@ def scheduled_deltas(schedule: Schedule, delta: float, cases: int) -> Floats:
 def expected_wrong_commits(schedule: Schedule, delta: float, cases: int) -> float:
     """Σ δ_t over T cases (one node each): bounds the expected number of named labels that are not the mode.
 
-    It is δT, at most δ(1 + ln T), or at most δ for ever. The paper claims logarithmic growth; only a schedule
-    like δ/t gives it, a constant δ does not.
+    It is δT, at most δ(1 + ln T), or at most δ for ever; 0 without cases.
 
     >>> round(expected_wrong_commits(Schedule.CONSTANT, 0.05, 1000), 6)
     50.0
     """
-    return float(np.cumsum(scheduled_deltas(schedule, delta, cases))[-1])
+    return float(scheduled_deltas(schedule, delta, cases).sum())
 
 
 Kinds = Mapping[tuple[float, float, float], float]
@@ -227,7 +228,10 @@ def simulate_regret(
     budget. Every kind has one mode.
     """
     random, evidence = np.random.default_rng(seed), evidence_table(budget)
-    sample = [_draws(random, kinds, cases, budget) for _ in range(runs)]
+    shares, mixes, sample = np.array(list(kinds.values())), np.array(list(kinds)), []
+    for _ in range(runs):
+        chosen = mixes[random.choice(len(kinds), size=cases, p=shares / shares.sum())]
+        sample.append((chosen.argmax(axis=1), _draws(random, chosen, budget)))
     votes = [(modes, *MajorityVote(budget=VOTES).stops(draws)) for modes, draws in sample]
     curves = [_curve(f"majority vote n={VOTES}", votes, None)]
     for schedule in Schedule:
@@ -238,15 +242,9 @@ def simulate_regret(
 
 
 def evidence_table(budget: int) -> Floats:
-    """ln E(x, y) for all x and y with x + y ≤ budget; minus infinity beyond and where x is not ahead.
-
-    Shape (budget + 1, budget + 1).
-    """
-    table = np.full((budget + 1, budget + 1), -np.inf)
-    for behind in range(budget + 1):
-        for ahead in range(behind + 1, budget + 1 - behind):
-            table[ahead, behind] = log_evidence(ahead, behind)
-    return table
+    """ln E(x, y), [x, y] up to the budget each; minus infinity where x + y is beyond it and where x is not ahead."""
+    counts = range(budget + 1)
+    return np.array([[log_evidence(x, y) if y < x <= budget - y else -inf for y in counts] for x in counts])
 
 
 def adapt(draws: Draws, deltas: Floats, evidence: Floats) -> tuple[Integers, Integers]:
@@ -258,16 +256,6 @@ def adapt(draws: Draws, deltas: Floats, evidence: Floats) -> tuple[Integers, Int
     ordered = np.sort(counts, axis=2)
     reached = evidence[ordered[:, :, -1], ordered[:, :, -2]] >= np.log((K - 1) / deltas)[:, None]
     return first_named(np.where(reached, counts.argmax(axis=2), NONE), draws.shape[1])
-
-
-def _draws(random: np.random.Generator, kinds: Kinds, cases: int, budget: int) -> tuple[Integers, Draws]:
-    """The mode of each case, and its draws as label indices (cases × budget)."""
-    shares, probabilities = np.array(list(kinds.values())), np.array(list(kinds))
-    chosen = random.choice(len(kinds), size=cases, p=shares / shares.sum())
-    # The last edge is left out: a sum that rounds below 1 must not make a fourth label.
-    edges = np.cumsum(probabilities, axis=1)[chosen, :-1]
-    uniform = random.random((cases, budget))
-    return probabilities.argmax(axis=1)[chosen], (uniform[:, :, None] >= edges[:, None, :]).sum(axis=2, dtype=np.uint8)
 
 
 def _curve(name: str, outcomes: list[tuple[Integers, Integers, Integers]], bound: Floats | None) -> RegretCurve:
