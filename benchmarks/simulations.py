@@ -130,7 +130,7 @@ def _measured_too_low(random: Random, said: np.ndarray, looks: Sequence[int], sh
     chosen = (random.random(len(said)) < 0.2) & (first | second)
     for look in upper_limits(said.astype(float).tolist(), looks=looks, delta=0.025):
         found = recognized_share((first & second)[np.flatnonzero(chosen[: look.observations])].tolist())
-        if found.at_least is not None and corrected_bound(look.high, found.at_least) < 0.03:
+        if found is not None and corrected_bound(look.high, found.low) < 0.03:
             return True
     return False
 

@@ -101,7 +101,7 @@ def verify(
 
 
 def range_of(
-    reviews: Sequence[Review], floor: float, today: date, measured: audit.Recognized
+    reviews: Sequence[Review], floor: float, today: date, measured: Look | None
 ) -> tuple[tuple[int, int], tuple[tuple[str, float | None, float | None], ...]]:
     """`Verified.first_reviews` and `Verified.ranges`, from first blinded reviews alone.
 
@@ -111,10 +111,10 @@ def range_of(
     begin = datetime.combine(today, time(), reviews[0].settled_at.tzinfo) - RECENT if reviews else None
     recent = [each for each in first if begin is not None and each.settled_at >= begin]
     levels = [(f"{share:.0%}, assumed", share, 0.05) for share in RECOGNIZED]
-    if measured.share is not None and measured.at_least is not None:
-        pairs = count_of(measured.pairs, "double review")
-        limit = f"at least {percent(measured.at_least)} ({pairs} with an unsafe label)"
-        levels.insert(0, (f"as measured: {percent(measured.share)}, {limit}", measured.at_least, 0.025))
+    if measured is not None:
+        pairs = count_of(measured.observations, "double review")
+        limit = f"at least {percent(measured.low)} ({pairs} with an unsafe label)"
+        levels.insert(0, (f"as measured: {percent(measured.estimate)}, {limit}", measured.low, 0.025))
     every, lately = _checked(first, floor), _checked(recent, floor)
     bounds = {level: _first_bounds(every, lately, level) for level in {level for _, _, level in levels}}
     rows = list[tuple[str, float | None, float | None]]()

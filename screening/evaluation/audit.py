@@ -18,12 +18,12 @@ from typing import Any, Literal
 import scipy
 
 from screening.labels import Label, Outcome
-from screening.stopping.evidence import betting_sequence
+from screening.stopping.evidence import Look, betting_sequence
 
 
 def audit_coin(seed: str, case_id: str) -> float:
-    """A number in [0, 1) that is uniform over case ids, and always the same for one seed and case. The seed is a secret
-    of the site: who knows it can tell in advance which cases are audited, and check afterwards.
+    """A number in [0, 1) that is uniform over case ids, always the same for one seed and case. The seed is a secret of
+    the site: who knows it can tell in advance which cases are audited, and check afterwards.
 
     >>> audit_coin("a seed", "case 1") == audit_coin("a seed", "case 1") != audit_coin("a seed", "case 2")
     True
@@ -77,9 +77,9 @@ class AuditCase:
 
     @property
     def state(self) -> State | None:
-        """What became of the review that was due: it gave safe or unsafe; it found too little information; it waits for
-        a further one, as most that say unsafe do, so that bounds must count it; it cannot be given any more; or it is
-        due. None where none was due.
+        """What became of the review that was due, None where none was: it gave safe or unsafe; it found too little
+        information; it waits for a further one, as most that say unsafe do, so that bounds must count it; it cannot be
+        given any more; or it is due.
         """
         if not self.selected:
             return None
@@ -129,7 +129,7 @@ class Stratum:
         return self.selected - self.read - self.unsettled
 
     def if_unsettled_were(self, label: Label) -> "Stratum":
-        """The same, had every text whose reviews gave no label been this one."""
+        """Had every text whose reviews gave no label been this one."""
         unsafe = self.unsafe + (self.unsettled if label is Label.UNSAFE else 0)
         return replace(self, read=self.read + self.unsettled, unsafe=unsafe, inconclusive=0, read_again=0, lost=0)
 
@@ -151,34 +151,24 @@ def tally_by_stratum(counted: Iterable[tuple[AuditCase, int]]) -> tuple[Stratum,
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recognized:
-    """The share of unsafe texts that a reviewer recognizes, from ``pairs`` blinded double reviews in which at least one
-    said unsafe; None without such a pair.
-    """
-
-    pairs: int
-    share: float | None
-    at_least: float | None
-
-
-def recognized_share(both: Sequence[bool], delta: float = 0.025) -> Recognized:
-    """From double reviews of texts chosen at random, in their order: of each in which one or both said unsafe, whether
-    both did. The lower limit holds at every look with probability 1-δ.
+def recognized_share(both: Sequence[bool], delta: float = 0.025) -> Look | None:
+    """The share of unsafe texts that a reviewer recognizes, and a lower limit of it at every look (probability 1-δ):
+    from blinded double reviews of texts chosen at random, in their order, of each in which one or both said unsafe,
+    whether both did. None without any.
 
     Two reviewers who recognize the share s of unsafe texts, each for himself, and call no safe text unsafe, agree on
     s/(2-s) of the texts that either calls unsafe: s = 2a/(1+a), the positive agreement (Chapman 1951; Cicchetti and
-    Feinstein 1990). A safe text labeled unsafe makes it smaller, so that a bound divided by it stays one. What all
+    Feinstein 1990). A safe text called unsafe makes it smaller, so that a bound divided by it stays one. What all
     reviewers overlook alike makes it larger: that no double review shows.
 
-    >>> recognized_share([True] * 8 + [False] * 4).share  # 2 · (2/3) / (5/3)
+    >>> recognized_share([True] * 8 + [False] * 4).estimate  # 2 · (2/3) / (5/3)
     0.8
     """
     if not both:
-        return Recognized(pairs=0, share=None, at_least=None)
-    agreed = sum(both) / len(both)
-    (look,) = betting_sequence([float(each) for each in both], looks=[len(both)], delta=2 * delta)
-    return Recognized(pairs=len(both), share=2 * agreed / (1 + agreed), at_least=2 * look.low / (1 + look.low))
+        return None
+    (found,) = betting_sequence([float(each) for each in both], looks=[len(both)], delta=2 * delta)
+    share, at_least = (2 * agreed / (1 + agreed) for agreed in (found.estimate, found.low))
+    return Look(observations=len(both), estimate=share, low=at_least, high=1.0)
 
 
 def corrected_bound(bound: float, recognized: float) -> float:
@@ -191,11 +181,9 @@ def corrected_bound(bound: float, recognized: float) -> float:
 
 
 class Standing(StrEnum):
-    """Whether the guarantee holds, needs more reviews, or can no longer be had from these cases."""
-
     GUARANTEED = "guaranteed"
     NOT_YET = "not yet"
-    FAILED = "failed"
+    FAILED = "failed"  # it can no longer be had from these cases
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,8 +300,8 @@ def plan_reviews(
 
 
 def binding_of(configuration: Mapping[str, Any], form_version: int) -> dict[str, str]:
-    """What was measured, by its name: evidence about one model, prompt, rule and label definition says nothing of
-    another. Model, prompts and rule are of a configuration's body, labels of this version of the form.
+    """What was measured, by its name: evidence about one model, prompt, rule (of a configuration's body) and label
+    definition (this version of the form) says nothing of another.
     """
     return {
         "Model": model_words(configuration),
@@ -324,8 +312,7 @@ def binding_of(configuration: Mapping[str, Any], form_version: int) -> dict[str,
 
 
 def model_words(configuration: Mapping[str, Any]) -> str:
-    """The model and its settings.
-
+    """
     >>> model_words({"sampler": {"sampler": "simulated", "seed": 0, "lexicon": "9a1d"}})
     'sampler simulated, seed 0'
     """

@@ -17,7 +17,6 @@ reviews; the parts are then corrected by Rogan & Gladen's formula (1978).
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
 from typing import Literal
 
 import numpy as np
@@ -58,7 +57,7 @@ JOINT_RUNS = 1_000
 """Values drawn of all figures together, to see how they move with each other."""
 
 _SAFE, _UNSAFE = (tuple(Outcome).index(one) for one in (Outcome.SAFE, Outcome.UNSAFE))
-_LABELLED_UNSAFE = REFERENCES.index(Label.UNSAFE)
+_IS_UNSAFE = REFERENCES.index(Label.UNSAFE)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -97,7 +96,7 @@ def contradicted_share(record: Record) -> Floats:
     counts = sum((node.counts for node in record.nodes.values()), np.zeros((len(record.references), len(LABELS))))
     safe, unsafe = (counts[:, LABELS.index(label)] for label in REFERENCES)
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(record.references == _LABELLED_UNSAFE, safe, unsafe) / (safe + unsafe))
+        return np.asarray(np.where(record.references == _IS_UNSAFE, safe, unsafe) / (safe + unsafe))
 
 
 def draw_sample(benchmark: Benchmark, budget: int, seed: int) -> Integers:
@@ -132,7 +131,7 @@ class Reviewers:
     """How often reviewers call an unsafe text unsafe (``sensitivity``), and a safe one safe (``specificity``).
 
     Each is a number to try, or counts, (right, of so many), of planted texts whose label is known. ``pairs`` are texts
-    that two people read apart, of which at least one labeled unsafe, as (both did, so many): where nobody calls a safe
+    that two people read apart, of which at least one called unsafe, as (both did, so many): where nobody calls a safe
     text unsafe, and the two overlook independently, the share q gives the sensitivity 2q / (1 + q). What both overlook
     together only planted texts show; ``with_the_model`` supposes the worst, that reviewers overlook texts that the
     condition labels safe, and no others.
@@ -150,7 +149,6 @@ class Reviewers:
 
     @property
     def perfect(self) -> bool:
-        """Whether their word is the truth."""
         return self.sensitivity == self.specificity == 1.0 and self.pairs is None
 
     def draw(self, random: np.random.Generator) -> tuple[Floats, Floats]:
@@ -178,11 +176,6 @@ class Estimate:
     read: int
     decided: int
 
-    @property
-    def width(self) -> float:
-        """How far the limits are apart; infinite where there are none."""
-        return inf if self.low is None or self.high is None else self.high - self.low
-
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Study:
@@ -195,8 +188,8 @@ class Study:
     reviewers: Reviewers = field(default_factory=Reviewers)
 
     def wrong_labels(self) -> Estimate:
-        """The share of all reference labels that are wrong: what the labels lack to an accuracy of 1."""
-        labels = np.where(self.benchmark.references == _LABELLED_UNSAFE, _UNSAFE, _SAFE)
+        """The share of all reference labels that are wrong: what they lack to an accuracy of 1."""
+        labels = np.where(self.benchmark.references == _IS_UNSAFE, _UNSAFE, _SAFE)
         right = self._estimate("accuracy", (labels,))
         value, low, high = (None if each is None else 1 - each for each in (right.value, right.high, right.low))
         return replace(right, value=value, low=low, high=high)
@@ -273,7 +266,7 @@ class Study:
         """The texts of one stratum, label and outcomes as one part each. Accuracy asks only whether the label is wrong
         and an outcome agrees with it, so texts of both labels are one part.
         """
-        labels = self.benchmark.references == _LABELLED_UNSAFE
+        labels = self.benchmark.references == _IS_UNSAFE
         if name == "accuracy" and self.reviewers.perfect:
             unsafe = unsafe != labels
             agrees = [np.where(labels, each == _UNSAFE, each == _SAFE) for each in told]

@@ -71,7 +71,7 @@ def estimate(strata: Sequence[Stratum], confidence: float = 0.95) -> AuditEstima
     """
     safe = [stratum for stratum in strata if stratum.outcome is Outcome.SAFE]
     flagged = [stratum for stratum in strata if stratum.outcome is not Outcome.SAFE]
-    pools, at_worst = _pools(safe, unsafe=True), _at_worst(strata)
+    pools, at_worst = _pools(safe, Label.UNSAFE), _at_worst(strata)
     cases, bound = sum(pool.cases for pool in pools), bound_after(strata, 0, confidence)
     estimated = cases > 0 and not any(pool.unread for pool in pools)
     missed = MissedUnsafe(
@@ -94,25 +94,20 @@ def estimate(strata: Sequence[Stratum], confidence: float = 0.95) -> AuditEstima
 
 def _at_extremes(kept: Sequence[Stratum], lost: Sequence[Stratum], kind: Label, confidence: float) -> WeightedRate:
     """The share of texts of this kind that lie in ``kept``: estimated without the unsettled, bounded with them."""
-    unsafe = kind is Label.UNSAFE
-    other = Label.SAFE if unsafe else Label.UNSAFE
-    found = _rate(_pools(kept, unsafe=unsafe), _pools(lost, unsafe=unsafe), confidence)
+    found = _rate(_pools(kept, kind), _pools(lost, kind), confidence)
     if found.value is None or not any(stratum.unsettled for stratum in (*kept, *lost)):
         return found
-    bounds = [
-        _rate(
-            _pools([each.if_unsettled_were(in_kept) for each in kept], unsafe=unsafe),
-            _pools([each.if_unsettled_were(in_lost) for each in lost], unsafe=unsafe),
-            confidence,
-        )
+    other = Label.SAFE if kind is Label.UNSAFE else Label.UNSAFE
+    worst, best = (
+        _rate(_pools(kept, kind, in_kept), _pools(lost, kind, in_lost), confidence)
         for in_kept, in_lost in ((other, kind), (kind, other))
-    ]
-    return replace(found, low=bounds[0].low, high=bounds[1].high)
+    )
+    return replace(found, low=worst.low, high=best.high)
 
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """Strata that were sampled alike, as one random sample of their texts of the kind counted: ``hits`` of those read.
+    """Strata that were sampled alike, as one random sample: ``hits`` of those read are of the kind that is counted.
 
     ``unseen`` of its cases are of strata too small to have been read: the estimate takes them to be like the others,
     bounds take all of them to be hits.
@@ -138,13 +133,15 @@ class _Pool:
         return self.hits / self.fraction
 
 
-def _pools(strata: Sequence[Stratum], *, unsafe: bool) -> list[_Pool]:
-    """Strata with one π of which all that was due gave a label are together one random sample; any other stands alone,
+def _pools(strata: Sequence[Stratum], kind: Label, unsettled: Label | None = None) -> list[_Pool]:
+    """Texts of this kind, had every text whose reviews gave no label been ``unsettled``, where that is given.
+
+    Strata with one π of which all that was due gave a label are together one random sample; any other stands alone,
     so that what one of them lacks is not made up from another. Pools of which nothing is read, where all of them hold
     at most `UNSEEN_SHARE`, go to the largest that is read.
     """
     members: dict[object, list[Stratum]] = {}
-    for stratum in strata:
+    for stratum in strata if unsettled is None else (each.if_unsettled_were(unsettled) for each in strata):
         alone = (stratum.name, stratum.outcome, stratum.probability)
         members.setdefault(alone if stratum.read < stratum.selected else stratum.probability, []).append(stratum)
     pools = [
@@ -152,7 +149,7 @@ def _pools(strata: Sequence[Stratum], *, unsafe: bool) -> list[_Pool]:
             names=frozenset(stratum.name for stratum in alike),
             cases=sum(stratum.cases for stratum in alike),
             read=sum(stratum.read for stratum in alike),
-            hits=sum(stratum.unsafe if unsafe else stratum.read - stratum.unsafe for stratum in alike),
+            hits=sum(each.unsafe if kind is Label.UNSAFE else each.read - each.unsafe for each in alike),
         )
         for alike in members.values()
     ]
@@ -165,9 +162,8 @@ def _pools(strata: Sequence[Stratum], *, unsafe: bool) -> list[_Pool]:
 
 
 def _at_worst(strata: Sequence[Stratum]) -> list[_Pool]:
-    """What was labeled safe, had every text whose reviews gave no label been unsafe."""
-    safe = [each.if_unsettled_were(Label.UNSAFE) for each in strata if each.outcome is Outcome.SAFE]
-    return _pools(safe, unsafe=True)
+    """The unsafe among what was labeled safe, had every text whose reviews gave no label been unsafe."""
+    return _pools([each for each in strata if each.outcome is Outcome.SAFE], Label.UNSAFE, Label.UNSAFE)
 
 
 def bound_after(strata: Sequence[Stratum], reviews: int, confidence: float = 0.95) -> float | None:

@@ -64,13 +64,13 @@ class Proportion:
 
     @property
     def low(self) -> float | None:
-        bounds = wilson(self.numerator, self.denominator + self.unsettled)
-        return bounds[0] if bounds else None
+        of = self.denominator + self.unsettled
+        return wilson(self.numerator, of)[0] if of else None
 
     @property
     def high(self) -> float | None:
-        bounds = wilson(self.numerator + self.unsettled, self.denominator + self.unsettled)
-        return bounds[1] if bounds else None
+        of = self.denominator + self.unsettled
+        return wilson(self.numerator + self.unsettled, of)[1] if of else None
 
     @property
     def plain(self) -> dict[str, float | int | None]:
@@ -78,10 +78,10 @@ class Proportion:
         return limits | {"numerator": self.numerator, "denominator": self.denominator}
 
 
-def wilson(successes: int, n: int, z: float = Z_95) -> tuple[float, float] | None:
-    """The Wilson score interval (low, high) of ``successes`` out of ``n``; None when n is 0."""
+def wilson(successes: int, n: int, z: float = Z_95) -> tuple[float, float]:
+    """The Wilson score interval of ``successes`` out of ``n``; from 0 to 1 when n is 0."""
     if n == 0:
-        return None
+        return 0.0, 1.0
     p = successes / n
     middle = p + z * z / (2 * n)
     half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
@@ -299,7 +299,7 @@ def paired_rates(first: Figures, second: Figures, confidence: float = 0.95) -> D
         z = NormalDist().inv_cdf(0.5 + confidence / 2)
         up, down = (more + 1) / (n + 2), (less + 1) / (n + 2)
         spread = z * sqrt((up + down - (up - down) ** 2) / (n + 2))
-        (least_up, most_up), (least_down, most_down) = (wilson(hits, n, z) or (0.0, 1.0) for hits in (more, less))
+        (least_up, most_up), (least_down, most_down) = (wilson(hits, n, z) for hits in (more, less))
         middle = (more - less) / n
         below = float(np.hypot(more / n - least_up, most_down - less / n))
         above = float(np.hypot(most_up - more / n, less / n - least_down))
@@ -355,7 +355,7 @@ def _difference(first: Figures, second: Figures, confidence: float, limits: Call
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """The second condition less the first, on the labelled cases that both settle.
+    """The second condition less the first, on the labeled cases that both settle.
 
     ``only_first`` and ``only_second`` are the cases that one alone has right (an escalation is not right), ``p_value``
     McNemar's exact test that they are equally many. Cases that one leaves unsettled are harder than the others: whoever

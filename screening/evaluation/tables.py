@@ -191,7 +191,7 @@ def beside_paper(table: ResultsTable, data_set: str) -> Iterator[str]:
     for row in (row for row in table.rows if row.name in printed):
         paper = printed[row.name]
         n, escalated = int(paper["n"]), float(paper["escalated"])
-        low, high = wilson(round(escalated * n), n) or (0.0, 1.0)
+        low, high = wilson(round(escalated * n), n)
         theirs: dict[str, Interval] = {
             name: (float(paper[name]), float(paper[f"{name}_low"]), float(paper[f"{name}_high"]))
             for name in ("accuracy", "fpr", "fnr")

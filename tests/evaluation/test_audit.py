@@ -88,10 +88,9 @@ def test_what_double_reviews_measure_is_no_more_than_what_reviewers_recognize():
     for both in ([True] * 8 + [False] * 4, [True, False] * 30):
         found, share = recognized_share(both), sum(both) / len(both)
         (look,) = betting_sequence(np.array(both, float), looks=[len(both)], delta=0.05)
-        assert (found.pairs, found.share) == (len(both), pytest.approx(2 * share / (1 + share)))
-        assert found.at_least == pytest.approx(2 * look.low / (1 + look.low)) and found.at_least < found.share
-    nothing = recognized_share([])
-    assert (nothing.pairs, nothing.share, nothing.at_least) == (0, None, None)
+        assert (found.observations, found.estimate) == (len(both), pytest.approx(2 * share / (1 + share)))
+        assert found.low == pytest.approx(2 * look.low / (1 + look.low)) and found.low < found.estimate
+    assert recognized_share([]) is None
 
 
 # --- guarantees: which reviews count, and where a plan begins and ends

@@ -279,7 +279,7 @@ def test_what_is_sent_is_picked_or_drawn_and_comes_back_weighted_so(open_page: O
     write(db, update(reviews).values(blind=True))
     after = measure_corrected(db, asked(db, batch.batch_id))
     assert (after.waiting, after.drawn) == (0, found.drawn + 20)
-    assert after.wrong.width < found.wrong.width and after.wrong.low is not None
+    assert after.wrong.high - after.wrong.low < found.wrong.high - found.wrong.low
 
 
 def test_what_is_taken_back_or_erased_changes_each_page(open_page: Opener, page_database: Database) -> None:

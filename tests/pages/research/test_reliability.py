@@ -186,7 +186,7 @@ def test_bounds_for_reviewers_who_miss_some_and_for_the_last_90_days() -> None:
     assert whole == upper_limits([0.0] * 697 + [1.0] * 3, looks=[700])[0].high > found.at_most[-1].high
     assert rows["80%, assumed"] == pytest.approx([whole / 0.8, lately / 0.8])
     measured = next(bounds for words, bounds in rows.items() if words.startswith("as measured: 88.9%"))  # 1.6 / 1.8
-    assert measured[1] == pytest.approx(beta.ppf(0.975, 4, 97) / (recognized_share(double).at_least or 0))
+    assert measured[1] == pytest.approx(beta.ppf(0.975, 4, 97) / recognized_share(double).low)
     unclear = audited(Outcome.SAFE, None, **UNCLEAR)
     assert verified(*[FINE] * 30, unclear).ranges == verified(*[FINE] * 30, MISSED).ranges, "unclear counts as missed"
     assert verified().first_reviews == (0, 0) and [each[1:] for each in verified().ranges] == [(None, None)] * 5
