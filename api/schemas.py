@@ -12,9 +12,10 @@ from api.door import Refused
 from screening.datasets.conversations import TurnsRefused, read_case
 from screening.datasets.mapping import ConversationReading, Shape
 from screening.datasets.reader import is_usable_id, where_of
-from screening.datasets.rows import NewCase, Receive
+from screening.datasets.rows import NewCase
 from screening.text.conversation import Judged
 from screening.text.flags import Flag
+from screening.text.received import Receive
 from storage.batches.batch_state import BatchState
 from storage.review.program_texts import State
 

@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 import streamlit as st
@@ -22,7 +21,7 @@ from pages.ui.words import (
     local_time,
     money,
 )
-from screening.datasets.conversations import SUFFIXES, TurnsRefused, decode, detect_shape, read_case
+from screening.datasets.conversations import SUFFIXES, TurnsRefused, decode, read_case
 from screening.datasets.mapping import ASKED, JUDGED, ConversationReading, Shape
 from screening.datasets.rows import FileRefused, NewCase
 from screening.labels import Label, Outcome
@@ -156,8 +155,7 @@ def submit(typed: Typed, pipeline: PipelineConfig, key: str, now: datetime) -> s
     """Submit one text or conversation; the case's id. Under one key it is one text. Raises TurnsRefused."""
     take, (text, reply, conversation) = receiver(settings), typed
     if conversation is not None:
-        shape, cell = detect_shape(text)
-        case = read_case(cell, replace(conversation, shape=shape), take)
+        case = read_case(text, conversation, take)
     else:
         received = take(reply) if reply.strip() else None
         case = NewCase(row=1, external_id="text", text=take(text), reply=received)

@@ -19,12 +19,13 @@ from pages.ui.words import literal, words_of
 from screening.datasets import mapping as reading
 from screening.datasets.mapping import OPTIONS, ColumnMapping, FileMapping, Shape
 from screening.datasets.reader import Table, read_table
-from screening.datasets.rows import ColumnsUnclear, FileRefused, NewCase, Reason, Receive, Row, map_label
+from screening.datasets.rows import ColumnsUnclear, FileRefused, NewCase, Reason, Row, map_label
 from screening.labels import Label
 from screening.pipeline.engine import guard_for
 from screening.review.policy import Action
 from screening.text.conversation import Role
 from screening.text.display import visible
+from screening.text.received import Receive
 from screening.words import count_of
 
 NOT_USED, FILE_ORDER, TEXTS = "(not used)", "(the order of the file)", "texts"

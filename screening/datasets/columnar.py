@@ -70,7 +70,7 @@ def _footer(stream: BinaryIO) -> dict[int, Any]:
     if length > _LONGEST_FOOTER:
         raise FileRefused("This Parquet file has more columns or parts than are read. Send it as CSV.")
     stream.seek(-8 - length, io.SEEK_END)
-    return _Thrift(stream.read(length)).read()[1]
+    return _structure(stream.read(length))[1]
 
 
 def _pages(stream: BinaryIO, column: Mapping[int, Any]) -> Iterator[tuple[int, int, int]]:
@@ -79,7 +79,7 @@ def _pages(stream: BinaryIO, column: Mapping[int, Any]) -> Iterator[tuple[int, i
     end = at + column[7]
     while at < end:
         stream.seek(at)
-        length, fields = _Thrift(stream.read(_LONGEST_HEADER)).read()
+        length, fields = _structure(stream.read(_LONGEST_HEADER))
         unpacked, packed = int(fields[2]), int(fields[3])
         if packed < 0 or unpacked < 0:
             raise FileRefused("This Parquet file is damaged.")
@@ -88,55 +88,55 @@ def _pages(stream: BinaryIO, column: Mapping[int, Any]) -> Iterator[tuple[int, i
         at += length + packed
 
 
-class _Thrift:
-    """Reads one structure as Thrift's compact protocol writes it: the footer, or the header of a page."""
+def _structure(content: bytes) -> tuple[int, dict[int, Any]]:
+    """How long a structure is as Thrift's compact protocol writes it, the footer or the header of a page, and its
+    fields by their number.
+    """
+    stream = io.BytesIO(content)
+    fields = _value(stream, _STRUCT, 0)
+    return stream.tell(), fields
 
-    def __init__(self, content: bytes) -> None:
-        self._content, self._at = content, 0
 
-    def read(self) -> tuple[int, dict[int, Any]]:
-        """How long the structure is, and its fields by their number."""
-        fields = self._value(_STRUCT, 0)
-        return self._at, fields
+def _bytes(stream: BinaryIO, length: int = 1) -> bytes:
+    found = stream.read(length)
+    if len(found) < length:
+        raise ValueError("cut off")
+    return found
 
-    def _bytes(self, length: int = 1) -> bytes:
-        self._at += length
-        if not 0 <= length <= self._at <= len(self._content):
-            raise ValueError("cut off")
-        return self._content[self._at - length : self._at]
 
-    def _varint(self) -> int:
-        number = shift = 0
-        while True:
-            (byte,) = self._bytes()
-            number |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return number
-            shift += 7
+def _varint(stream: BinaryIO) -> int:
+    number = shift = 0
+    while True:
+        (byte,) = _bytes(stream)
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number
+        shift += 7
 
-    def _value(self, kind: int, depth: int) -> Any:
-        if depth > 20:
-            raise ValueError("too deep")
-        if kind in (1, 2, 3):  # of a list: a field of these has its value in its head
-            return self._bytes()[0]
-        if kind in (4, 5, 6):
-            number = self._varint()
-            return (number >> 1) ^ -(number & 1)
-        if kind == 7:
-            return self._bytes(8)
-        if kind == _BYTES:
-            return self._bytes(self._varint())
-        if kind in _LISTS:
-            (head,) = self._bytes()
-            length = head >> 4 if head >> 4 != 15 else self._varint()
-            return [self._value(head & 0x0F, depth + 1) for _ in range(length)]
-        if kind != _STRUCT:
-            raise ValueError("no such kind")
-        fields, place = dict[int, Any](), 0
-        while head := self._bytes()[0]:
-            place = place + (head >> 4) if head >> 4 else self._value(5, depth)
-            fields[place] = head & 0x0F if head & 0x0F in (1, 2) else self._value(head & 0x0F, depth + 1)
-        return fields
+
+def _value(stream: BinaryIO, kind: int, depth: int) -> Any:
+    if depth > 20:
+        raise ValueError("too deep")
+    if kind in (1, 2, 3):  # of a list: a field of these has its value in its head
+        return _bytes(stream)[0]
+    if kind in (4, 5, 6):
+        number = _varint(stream)
+        return (number >> 1) ^ -(number & 1)
+    if kind == 7:
+        return _bytes(stream, 8)
+    if kind == _BYTES:
+        return _bytes(stream, _varint(stream))
+    if kind in _LISTS:
+        (head,) = _bytes(stream)
+        length = head >> 4 if head >> 4 != 15 else _varint(stream)
+        return [_value(stream, head & 0x0F, depth + 1) for _ in range(length)]
+    if kind != _STRUCT:
+        raise ValueError("no such kind")
+    fields, place = dict[int, Any](), 0
+    while head := _bytes(stream)[0]:
+        place = place + (head >> 4) if head >> 4 else _value(stream, 5, depth)
+        fields[place] = head & 0x0F if head & 0x0F in (1, 2) else _value(stream, head & 0x0F, depth + 1)
+    return fields
 
 
 def unpacked_bytes(message: Any) -> int:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -13,13 +13,11 @@ from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
 from screening.datasets.rows import (
     PATTERNS,
     WORDS,
-    Conversation,
     Fields,
     FileRefused,
     FileRow,
     NewCase,
     Reason,
-    Receive,
     Rows,
     agreed_value,
     is_cut,
@@ -27,8 +25,9 @@ from screening.datasets.rows import (
     parsed_list,
 )
 from screening.datasets.text_files import detect_encoding, open_text
-from screening.text.conversation import MOST_TURNS, SENT, Judged, Question, Role, Turn
+from screening.text.conversation import MOST_TURNS, SENT, Conversation, Judged, Question, Role, Turn
 from screening.text.flags import Flag
+from screening.text.received import Receive
 
 _KEYS: Mapping[str, list[str]] = WORDS["messages"]
 _SPEAKERS = {word: Role(role) for role, words in WORDS["speakers"].items() for word in words}
@@ -59,20 +58,10 @@ def role_of(word: str, speakers: Mapping[str, Role | None]) -> Role | None:
     return speakers[name] if name in speakers else _SPEAKERS.get(name)
 
 
-def turns_of_messages(cell: str, speakers: Mapping[str, Role | None]) -> tuple[Turn, ...]:
-    """The turns of a list of messages, as OpenAI, Anthropic and others write them. Raises TurnsRefused."""
-    found = parsed_list(cell)
-    if not found or not all(isinstance(one, dict) for one in found):
-        said = "the list of turns is empty" if found == [] else "no list of turns stands where one was expected"
-        raise TurnsRefused(Reason.NOT_A_CONVERSATION, said)
-    require_few(len(found))
-    return tuple(_turn(f"turn {number}", one, speakers) for number, one in enumerate(found, start=1))
-
-
-def turns_of_transcript(cell: str, speakers: Mapping[str, Role | None]) -> tuple[Turn, ...]:
+def _turns_of_transcript(cell: str, speakers: Mapping[str, Role | None]) -> tuple[Turn, ...]:
     """The turns of a text whose turns begin with a name and a colon, and where messengers wrote it, a time before it.
     Any other line goes on with the turn before it, so that a colon in what somebody writes parts nothing; one that
-    begins as a turn does, with a name that nobody explained, is refused by that name. Raises TurnsRefused.
+    begins as a turn does, with a name that nobody explained, is refused by that name.
     """
     turns: list[tuple[Role, str | None, list[str]]] = []
     lines = [_line_parts(line) for line in cell.splitlines()]
@@ -94,8 +83,8 @@ def turns_of_transcript(cell: str, speakers: Mapping[str, Role | None]) -> tuple
             raise TurnsRefused(Reason.TURN_WITHOUT_ROLE, "the transcript does not begin with a known name and a colon")
     if not turns:
         raise TurnsRefused(Reason.NOT_A_CONVERSATION, "the transcript has no turns")
-    require_few(len(turns))
-    return tuple(turn_of(role, "\n".join(words).strip(), at=note(at)) for role, at, words in turns)
+    _require_few(len(turns))
+    return tuple(_turn_of(role, "\n".join(words).strip(), at=_note(at)) for role, at, words in turns)
 
 
 def is_transcript(line: str) -> bool:
@@ -110,7 +99,7 @@ def is_transcript(line: str) -> bool:
     return (bool(name) and (timed or role_of(name, {}) is not None)) or bool(android and " - " in android[0])
 
 
-def turn_of(role: Role, text: str, *, lost: bool = False, at: str | None = None, own: str | None = None) -> Turn:
+def _turn_of(role: Role, text: str, *, lost: bool = False, at: str | None = None, own: str | None = None) -> Turn:
     """A turn; lost, in part, is also one that was removed or stands for a picture."""
     return Turn(role=role, text=text, at=at, id=own, lost=lost or is_placeholder(text) or is_cut(text))
 
@@ -147,16 +136,16 @@ def _line_parts(line: str) -> tuple[str | None, str, str]:
     return at, name, after.strip()
 
 
-def require_few(turns: int) -> None:
+def _require_few(turns: int, where: str = "") -> None:
     if turns > MOST_TURNS:
-        said = f"the conversation has {turns:,} turns; at most {MOST_TURNS:,} are read"
+        said = f"{where}the conversation has {turns:,} turns; at most {MOST_TURNS:,} are read"
         raise TurnsRefused(Reason.TOO_MANY_TURNS, said)
 
 
-def content_of(content: object) -> tuple[str, bool] | None:
+def _content_of(content: object) -> tuple[str, bool] | None:
     """The text of a message, and whether part of it is lost because it is no text; None for what is no message.
 
-    >>> content_of([{"type": "text", "text": "See "}, {"type": "image", "source": {}}])
+    >>> _content_of([{"type": "text", "text": "See "}, {"type": "image", "source": {}}])
     ('See \\n\\n[image]', True)
     """
     if content is None or isinstance(content, str):
@@ -169,13 +158,13 @@ def content_of(content: object) -> tuple[str, bool] | None:
 
 def words_of(content: object) -> str:
     """The text of a message; empty for what is none."""
-    return (content_of(content) or ("", False))[0]
+    return (_content_of(content) or ("", False))[0]
 
 
-def note(value: object) -> str | None:
+def _note(value: object) -> str | None:
     """A time or an id as it may be kept: short, in printable characters.
 
-    >>> note("10:03\\x00"), note(""), note(None)
+    >>> _note("10:03\\x00"), _note(""), _note(None)
     ('10:03', None, None)
     """
     kept = "".join(letter for letter in str(value or "") if letter.isprintable())[:_LONGEST_NOTE].strip()
@@ -191,13 +180,13 @@ def _turn(where: str, message: Mapping[str, Any], speakers: Mapping[str, Role | 
         said = "has a role that nobody explained" if isinstance(word, str) and word.strip() else "has no role"
         raise TurnsRefused(Reason.TURN_WITHOUT_ROLE, f"{where} {said}")
     content = _first(message, "content")
-    read = content_of(content)
-    if read is None:
+    if (read := _content_of(content)) is None:
         raise TurnsRefused(Reason.NOT_A_TEXT, f"{where} holds no text and no list of parts")
-    if role is Role.USER and _from_tools(content):
-        role = Role.TOOL
     text, lost = read
-    return turn_of(role, text, lost=lost, at=note(_first(message, "time")), own=note(_first(message, "id")))
+    parts = content if isinstance(content, list) else []
+    if role is Role.USER and parts and all(isinstance(one, dict) and one.get("type") == "tool_result" for one in parts):
+        role = Role.TOOL  # it is sent in the user's place, and nothing that the user wrote
+    return _turn_of(role, text, lost=lost, at=_note(_first(message, "time")), own=_note(_first(message, "id")))
 
 
 def _part(one: object) -> Iterator[tuple[str, bool]]:
@@ -212,16 +201,10 @@ def _part(one: object) -> Iterator[tuple[str, bool]]:
             yield part[name], False
             return
     if kind == "tool_result":
-        read = content_of(part.get("content"))
+        read = _content_of(part.get("content"))
         yield read if read is not None else ("[tool_result]", True)
     elif kind not in _KEYS["of_tools"]:
-        yield f"[{note(kind)}]", True
-
-
-def _from_tools(content: object) -> bool:
-    """Whether it is what tools gave and nothing that the user wrote, though it is sent in the user's place."""
-    kinds = [one.get("type") if isinstance(one, dict) else None for one in content] if isinstance(content, list) else []
-    return bool(kinds) and all(kind == "tool_result" for kind in kinds)
+        yield f"[{_note(kind)}]", True
 
 
 def _first(message: Mapping[str, Any], part: str) -> object:
@@ -232,14 +215,27 @@ SUFFIXES = ("txt", "json", "jsonl")
 """Of files that hold one conversation."""
 
 
-def detect_shape(words: str) -> tuple[Shape, str]:
+def read_case(words: str, reading: ConversationReading, receive: Receive) -> NewCase:
+    """The one case that a conversation becomes (its last, where several are asked about), without a name yet; in which
+    shape it is written is seen from the words. TurnsRefused, which says the turn.
+    """
+    shape, cell = _cell_of(words)
+    *_, found = _asked(_turns(cell, replace(reading, shape=shape)), reading)
+    if (missing := _missing(found)) is not None:
+        raise missing
+    text, thread = found.received(receive)
+    if not text.stored.strip() or Flag.EMPTY in text.flags:
+        raise TurnsRefused(Reason.EMPTY_TEXT, "nothing but spaces or invisible characters")
+    reply = receive(found.reply) if found.reply else None
+    return NewCase(row=1, external_id="text", text=text, thread=thread, reply=reply)
+
+
+def _cell_of(words: str) -> tuple[Shape, str]:
     """What somebody wrote, as a cell: a list of messages, an object that holds one, or one message a line, in JSON; all
     else is a transcript. TurnsRefused for JSON that cannot be read, with the line, and for several conversations.
 
-    >>> detect_shape('{"messages": [{"role": "user", "content": "Hello"}]}')
+    >>> _cell_of('{"messages": [{"role": "user", "content": "Hello"}]}')
     (<Shape.MESSAGES: 'messages'>, '[{"role": "user", "content": "Hello"}]')
-    >>> detect_shape("User: Hello")
-    (<Shape.TRANSCRIPT: 'transcript'>, 'User: Hello')
     """
     bare, found, at = words.strip(), list[Any](), 0
     if not bare.startswith("{"):  # a transcript may begin with a time in brackets
@@ -297,22 +293,21 @@ def _cases(row: FileRow, mapping: ColumnMapping, reading: ConversationReading) -
         turns = row.talk.turns if row.talk else _turns(cell, reading)
         asked = list(_asked(turns, reading))
     except TurnsRefused as refusal:
-        found = None if row.talk or cell is None else parsed_list(cell)
-        yield _refused(row, refusal, "\n\n".join(_strings(cell if found is None else found)))
+        found = parsed_list(cell or "")
+        yield _refused(row, refusal, _strings(cell if found is None else found), f"row {row.row}: ")
         return
     for at, one in enumerate(asked):
         case = replace(row.with_fields(_identity_fields(row, mapping, reading, one)), talk=one)
         if (missing := _missing(one)) is not None:
             said = (turn.text for turn in turns if turn.role is Role.USER and turn.text.strip())
-            case = _refused(case, missing, "\n\n".join(said))
+            case = _refused(case, missing, said, f"row {row.row}: ")
         yield replace(case, turns=0 if at else len(turns))
 
 
-def _refused(row: FileRow, refusal: TurnsRefused, words: str) -> FileRow:
-    """The row with why its conversation is not read; where the sentence names no rows itself, it is said which."""
-    said = str(refusal)
-    detail = said if said.startswith("row") else f"row {row.row}: {said}"
-    return replace(row, talk=None, problem=refusal.reason, detail=detail, cells=(words,) if words else ())
+def _refused(row: FileRow, refusal: TurnsRefused, words: Iterable[str], where: str = "") -> FileRow:
+    """The row with why its conversation is not read; ``where`` says which row, where the sentence does not."""
+    said = "\n\n".join(words)
+    return replace(row, talk=None, problem=refusal.reason, detail=f"{where}{refusal}", cells=(said,) if said else ())
 
 
 def _missing(one: Conversation) -> TurnsRefused | None:
@@ -339,13 +334,21 @@ def _strings(value: object) -> Iterator[str]:
 
 
 def _turns(cell: str | None, reading: ConversationReading) -> tuple[Turn, ...]:
+    """The turns of a transcript, or of a list of messages as OpenAI, Anthropic and others write them."""
     if cell is None or not cell.strip():
         raise TurnsRefused(Reason.NO_TEXT, "the conversation is missing")
-    read = turns_of_messages if reading.shape is Shape.MESSAGES else turns_of_transcript
-    return read(cell, speakers_of(reading))
+    if reading.shape is not Shape.MESSAGES:
+        return _turns_of_transcript(cell, _speakers_of(reading))
+    found = parsed_list(cell)
+    if not found or not all(isinstance(one, dict) for one in found):
+        said = "the list of turns is empty" if found == [] else "no list of turns stands where one was expected"
+        raise TurnsRefused(Reason.NOT_A_CONVERSATION, said)
+    _require_few(len(found))
+    speakers = _speakers_of(reading)
+    return tuple(_turn(f"turn {number}", one, speakers) for number, one in enumerate(found, start=1))
 
 
-def speakers_of(reading: ConversationReading) -> Mapping[str, Role | None]:
+def _speakers_of(reading: ConversationReading) -> Mapping[str, Role | None]:
     """Who is what, by names in lower case."""
     return {name.strip().casefold(): role for name, role in reading.speakers}
 
@@ -412,7 +415,7 @@ def _together(rows: Rows, mapping: ColumnMapping, reading: ConversationReading) 
         name, words = row.single(mapping.id), words_of(row.content(mapping.text))
         if name is None or not name.strip():
             why = TurnsRefused(Reason.NO_ID, f"row {row.row} says of no conversation that it is a turn of it")
-            nameless.append(_refused(row.with_fields({mapping.text: None}), why, words))
+            nameless.append(_refused(row.with_fields({mapping.text: None}), why, [words]))
             continue
         characters += len(words) + row.characters()
         if characters > MOST_CHARACTERS:
@@ -434,15 +437,15 @@ def _one(rows: list[FileRow], mapping: ColumnMapping, reading: ConversationReadi
     }
     first, contents = rows[0].with_fields(shared | {mapping.text: None}), [row.content(mapping.text) for row in rows]
     try:
-        require_few(len(rows))
-        turns = []
+        _require_few(len(rows), f"row {first.row}: ")
+        turns, speakers = [], _speakers_of(reading)
         for row, content in zip(rows, contents, strict=True):
             role, at, own = (row.single(column) for column in (reading.role, reading.time, reading.turn_id))
             said = {"role": role, "content": content, "time": at, "id": own}
-            turns.append(_turn(f"row {row.row}", said, speakers_of(reading)))
+            turns.append(_turn(f"row {row.row}", said, speakers))
         order = _order(rows, reading.order)
     except TurnsRefused as refusal:
-        return _refused(first, refusal, "\n\n".join(map(words_of, contents)))
+        return _refused(first, refusal, map(words_of, contents))
     return replace(first, talk=Conversation(turns=tuple(turns[at] for at in order)))
 
 
@@ -463,7 +466,7 @@ def _order(rows: Sequence[FileRow], column: str | None) -> Sequence[int]:
         ordered = sorted(range(len(rows)), key=keys.__getitem__)
     except TypeError:  # None beside a time, or a time with a zone and one without
         sentence = "some of its places in the order are numbers and some times, or times with a zone and without"
-        raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, sentence) from None
+        raise TurnsRefused(Reason.TURN_WITHOUT_ORDER, f"row {rows[0].row}: {sentence}") from None
     for one, other in pairwise(ordered):
         if keys is numbers and keys[one] == keys[other]:
             first, second = sorted((rows[one].row, rows[other].row))
@@ -479,17 +482,3 @@ def _read(kind: Callable[[str], Any], order: str) -> Any:
     except ValueError:
         return None
     return found if found == found else None
-
-
-def read_case(cell: str, reading: ConversationReading, receive: Receive) -> NewCase:
-    """The one case that a conversation becomes (its last, where several are asked about), without a name yet.
-    TurnsRefused, which says the turn.
-    """
-    *_, found = _asked(_turns(cell, reading), reading)
-    if (missing := _missing(found)) is not None:
-        raise missing
-    text, thread = found.received(receive)
-    if not text.stored.strip() or Flag.EMPTY in text.flags:
-        raise TurnsRefused(Reason.EMPTY_TEXT, "nothing but spaces or invisible characters")
-    reply = receive(found.reply) if found.reply else None
-    return NewCase(row=1, external_id="text", text=text, thread=thread, reply=reply)

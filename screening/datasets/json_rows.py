@@ -1,6 +1,7 @@
 """JSON read row by row, also as annotation tools and evaluation logs write it."""
 
 import json
+import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -181,6 +182,7 @@ ROW_KEYS: tuple[str, ...] = ("data", "rows", "items", "records", "examples", "sa
 _CHUNK = 1 << 16
 _SPACE = " \t\r\n"
 _BETWEEN_ROWS = _SPACE + "\ufeff\x1e"
+_NO_SPACE = re.compile(f"[^{_SPACE}\ufeff]")
 
 
 def find_json(source: Source, encoding: Encoding) -> FileLayout | None:
@@ -278,14 +280,12 @@ class _Window:
     def peek(self) -> str:
         """The next character that is not white space, or '' at the end."""
         while True:
-            while self._position < len(self._buffer):
-                character = self._buffer[self._position]
-                if character not in _SPACE + "\ufeff":
-                    return character
-                self.line += character == "\n"
-                self._position += 1
-            if self._ended:
-                return ""
+            found = _NO_SPACE.search(self._buffer, self._position)
+            after = found.start() if found else len(self._buffer)
+            self.line += self._buffer.count("\n", self._position, after)
+            self._position = after
+            if found or self._ended:
+                return found[0] if found else ""
             self._grow()
 
     def take(self, character: str) -> bool:
@@ -368,18 +368,15 @@ class _Window:
 
 def find_inspect_log(source: Source, _sheet: str | None = None) -> FileLayout | None:
     """The log in its packed form that this is; None for any other kind of file."""
-    if not is_inspect_log(source):
-        return None
-    return FileLayout(source=source, format=FileFormat.INSPECT_LOG, read=partial(_read_samples, source))
+    read = partial(_read_samples, source)
+    return FileLayout(source=source, format=FileFormat.INSPECT_LOG, read=read) if is_inspect_log(source) else None
 
 
 def is_inspect_log(source: Source) -> bool:
     """Whether it is such an archive, by what is inside it."""
     names: list[str] = []
-    with (
-        open_source(source) as stream,
-        suppress(zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, OSError),
-    ):
+    damaged = zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, OSError
+    with open_source(source) as stream, suppress(*damaged):
         if stream.read(2) == b"PK":
             names = zipfile.ZipFile(stream).namelist()
     return "header.json" in names or any(name.startswith("_journal/") for name in names)
@@ -389,16 +386,12 @@ def _read_samples(source: Source) -> Rows:
     """One row a sample, in the order of their names. FileRefused for a damaged archive."""
     with damage_refused(FileFormat.INSPECT_LOG):
         for row, content in enumerate(sample_files(source), start=1):
-            yield _sample(row, content)
-
-
-def _sample(row: int, content: bytes) -> FileRow:
-    detail = "the sample is larger than is read at all"
-    if len(content) <= CELL_LIMIT:
-        detail = "the sample is not a complete JSON object"
-        with suppress(ValueError, RecursionError):
-            return _record(row, row, json.loads(content))
-    return FileRow(row, row, None, Reason.NOT_JSON, detail)
+            try:
+                found = _record(row, row, json.loads(content)) if len(content) <= CELL_LIMIT else None
+                said = "the sample is larger than is read at all"
+            except (ValueError, RecursionError):
+                found, said = None, "the sample is not a complete JSON object"
+            yield found or FileRow(row, row, None, Reason.NOT_JSON, said)
 
 
 def sample_files(source: Source, largest: int = CELL_LIMIT) -> Iterator[bytes]:

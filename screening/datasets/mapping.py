@@ -139,8 +139,7 @@ class ColumnMapping:
     def text_of(self, fields: Fields) -> str | None:
         """The text of a row, its title first and what is joined to it last; None when all of them are missing."""
         present = [cell for name in self.text_columns() if (cell := self._text_in(fields, name)) is not None]
-        filled = [cell for cell in present if cell.strip()]
-        return "\n\n".join(filled) if filled else present[-1] if present else None
+        return _joined(present) or (present[-1] if present else None)
 
     def reply_of(self, fields: Fields) -> str | None:
         """The reply to the text; None without one."""
@@ -149,7 +148,7 @@ class ColumnMapping:
     def _text_in(self, fields: Fields, name: str) -> str | None:
         cell = fields.get(name)
         parts = parts_of(cell) if cell is not None and self.lists else None
-        return cell if parts is None else "\n\n".join(part for part in parts if part.strip())
+        return cell if parts is None else _joined(parts)
 
     def id_of(self, row: FileRow) -> str | None:
         """The id exactly as it stands in the file, or the row number without an id column; None when missing."""
@@ -162,6 +161,10 @@ class ColumnMapping:
         return next((name for name, cell in nested if not self.lists or parts_of(cell) is None), None)
 
 
+def _joined(texts: Iterable[str]) -> str:
+    return "\n\n".join(text for text in texts if text.strip())
+
+
 def propose_mapping(columns: Iterable[str]) -> ColumnMapping | None:
     """The mapping by known names (case and outer spaces ignored); None when no column is known to hold the text. Which
     columns it had to choose between is told by `rivals`.
@@ -172,17 +175,15 @@ def propose_mapping(columns: Iterable[str]) -> ColumnMapping | None:
     by_name = {known_as(column): column for column in reversed(tuple(columns))}
     if set(by_name) == {TRANSCRIPT}:
         return ColumnMapping(text=by_name[TRANSCRIPT], conversation=ConversationReading(shape=Shape.TRANSCRIPT))
-    found: dict[str, Any] = _first_known(_NAMES, by_name)
-    if found["text"] is None:
-        return None
+    found: dict[str, Any] = {role: _first_known(names, by_name) for role, names in _NAMES.items()}
     if found["group"] is None:
-        people = (by_name[name] for name in WORDS["people"]["shared"] if name in by_name)
-        found["group"] = next((column for column in people if column != found["id"]), None)
-    return ColumnMapping(**found)
+        shared = [name for name in WORDS["people"]["shared"] if by_name.get(name) != found["id"]]
+        found["group"] = _first_known(shared, by_name)
+    return None if found["text"] is None else ColumnMapping(**found)
 
 
-def _first_known(names: Mapping[str, list[str]], columns: Mapping[str, str]) -> dict[str, str | None]:
-    return {role: next((columns[name] for name in known if name in columns), None) for role, known in names.items()}
+def _first_known(names: Iterable[str], columns: Mapping[str, str]) -> str | None:
+    return next((columns[name] for name in names if name in columns), None)
 
 
 def propose_turns(columns: Iterable[str]) -> dict[str, str | None]:
@@ -192,7 +193,7 @@ def propose_turns(columns: Iterable[str]) -> dict[str, str | None]:
     {'role': 'Role', 'order': 'turn', 'time': None, 'turn_id': None}
     """
     by_name = {normalised_name(column): column for column in reversed(tuple(columns))}
-    found = _first_known(WORDS["turns"], by_name)
+    found = {part: _first_known(names, by_name) for part, names in WORDS["turns"].items()}
     return found | ({"turn_id": None} if found["turn_id"] == found["order"] else {})
 
 
@@ -208,10 +209,10 @@ def rivals(columns: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for role, names in _NAMES.items():
         fits = [(name, column) for name, column in named if name in names and name not in DERIVED]
-        best = min((names.index(name) for name, _ in fits), default=0)
-        kept = fits if role in _SCREENED else [(name, column) for name, column in fits if name == names[best]]
+        best = min((name for name, _ in fits), key=names.index, default="")
+        kept = tuple(column for name, column in fits if role in _SCREENED or name == best)
         if len(kept) > 1:
-            found[role] = tuple(column for _, column in kept)
+            found[role] = kept
     return found
 
 
@@ -247,8 +248,7 @@ def chosen_mapping(columns: tuple[str, ...], mapping: ColumnMapping | None) -> C
         raise ColumnsUnclear(f"The file has no column {', '.join(sorted(missing))}.")
     reading = mapping.conversation
     if reading is not None and reading.shape is Shape.ROWS and None in (mapping.id, reading.role):
-        said = "With a turn a row, say which columns name the conversation and who speaks."
-        raise ColumnsUnclear(said)
+        raise ColumnsUnclear("With a turn a row, say which columns name the conversation and who speaks.")
     if mapping.group is not None and mapping.group == mapping.label:
         return replace(mapping, group=None)  # what was proposed before somebody said that it is the label
     return mapping
@@ -358,7 +358,7 @@ def read_mapping(content: str | bytes) -> FileMapping:
 
 def column_mapping(kept: Mapping[str, Any]) -> ColumnMapping:
     """A mapping of columns as `dataclasses.asdict` and JSON leave it. ValueError for anything else."""
-    return _COLUMNS.validate_python(json.loads(json.dumps(kept)))
+    return _COLUMNS.validate_json(json.dumps(kept))
 
 
 def find_column(name: str, columns: Iterable[str]) -> str:
@@ -369,11 +369,11 @@ def find_column(name: str, columns: Iterable[str]) -> str:
     if name in every:
         return name
     fits = [one for one in every if normalised_name(one) == normalised_name(name)]
-    if len(fits) == 1:
-        return fits[0]
-    if fits:
+    if not fits:
+        raise FileRefused(f"The file has no column {name!r}.")
+    if len(fits) > 1:
         raise FileRefused(f"{len(fits)} columns are called {name!r}; say which: {', '.join(map(repr, fits))}.")
-    raise FileRefused(f"The file has no column {name!r}.")
+    return fits[0]
 
 
 def speakers_said(words: str) -> tuple[tuple[str, Role | None], ...]:
@@ -382,9 +382,8 @@ def speakers_said(words: str) -> tuple[tuple[str, Role | None], ...]:
     >>> speakers_said("Anna=user, Dr. B=assistant")
     (('Anna', <Role.USER: 'user'>), ('Dr. B', <Role.ASSISTANT: 'assistant'>))
     """
-    return tuple(
-        (name, None if role == "none" else Role(role)) for name, role in pairs(words, (*Role, "none"), "speakers")
-    )
+    said = pairs(words, (*Role, "none"), "speakers")
+    return tuple((name, None if role == "none" else Role(role)) for name, role in said)
 
 
 def pairs(words: str, meanings: Collection[str], option: str) -> Iterator[tuple[str, str]]:

@@ -4,19 +4,13 @@ import re
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 import numpy as np
 
-from screening.datasets.mapping import (
-    DERIVED,
-    HOW_TO_SAY,
-    OF_A_PERSON,
-    ColumnMapping,
-    known_as,
-)
+from screening.datasets.mapping import DERIVED, HOW_TO_SAY, OF_A_PERSON, ColumnMapping, known_as
 from screening.datasets.rows import (
     PATTERNS,
     STRUCTURAL,
@@ -80,10 +74,9 @@ class FileProfile:
     labels_unread: int = 0
     without_id: int = 0
     rounded: int = 0
-    longest: int = 0
-    at_longest: int = 0
-    same: Mapping[int, int] = field(default_factory=dict)
-    reviews: Mapping[int, str] = field(default_factory=dict)
+    near_limit: Counter[int] = field(default_factory=Counter)
+    same: dict[int, int] = field(default_factory=dict)
+    reviews: dict[int, str] = field(default_factory=dict)
     conflicting: int = 0
     spaced_twins: int = 0
     shared_id: str | None = None
@@ -97,8 +90,9 @@ class FileProfile:
 
     @property
     def cut_cells(self) -> int:
-        """Texts that end where Excel cuts one."""
-        return self.at_longest if _NEAR_EXCEL_CELL <= self.longest <= EXCEL_CELL else 0
+        """Texts that end where Excel cuts one; none where others are longer."""
+        longest = max(self.near_limit, default=0)
+        return self.near_limit[longest] if longest <= EXCEL_CELL else 0
 
     def count(self, row: FileRow, ids: "_Ids") -> None:
         """Count a row, and keep its id and content for later."""
@@ -125,11 +119,10 @@ class FileProfile:
         if identity is None or not identity.strip():
             self.without_id += 1
         elif row.talk is not None or text.strip():
-            if len(text) > self.longest:
-                self.longest, self.at_longest = len(text), 0
-            self.at_longest += len(text) == self.longest
+            if len(text) >= _NEAR_EXCEL_CELL:
+                self.near_limit[len(text)] += 1
             self.rounded += mapping.id is not None and _ROUNDED.fullmatch(identity.strip()) is not None
-            ids.add(row.row, identity, (row.talk or text, mapping.reply_of(fields)), label or None)
+            ids.add(row.row, identity, (row.talk or text, mapping.reply_of(fields)), label or "")
 
     def _count_label(self, fields: Fields) -> str | None:
         written = fields.get(self.mapping.label) if self.mapping.label else None
@@ -161,22 +154,17 @@ class FileProfile:
 
     def compare(self, ids: "_Ids") -> None:
         """Find the rows that repeat an id, with the same text or another, and the labels that such rows give."""
-        same: dict[int, int] = {}
-        reviews: dict[int, str] = {}
-        for members in ids.groups():
-            rows = [row for row, _, _ in members]
-            if len({content for _, content, _ in members}) > 1:
+        for rows, contents, labels in ids.shared():
+            if len(set(contents)) > 1:
                 self.conflicting += len(rows)
                 continue
-            same.update(dict.fromkeys(rows[1:], rows[0]))
-            labels = [label for _, _, label in members]
-            given = [label for label in labels if label is not None]
-            if len(set(labels)) > 1 and (together := agreed_value(given)):
-                reviews[rows[0]] = together
-                self.label_values.subtract([*given, *[""] * (len(labels) - len(given))])
+            self.same.update(dict.fromkeys(rows[1:], rows[0]))
+            if len(set(labels)) > 1 and (together := agreed_value(filter(None, labels))):
+                self.reviews[rows[0]] = together
+                self.label_values.subtract(labels)
                 self.label_values[together] += 1
         self.label_values = +self.label_values
-        self.same, self.reviews, self.spaced_twins = same, reviews, ids.twins()
+        self.spaced_twins = ids.twins()
 
 
 def _is_list(cell: str | None) -> bool:
@@ -190,23 +178,23 @@ class _Ids:
 
     def __init__(self) -> None:
         self._ids, self._contents, self._rows, self._spaced = array("q"), array("q"), array("q"), array("q")
-        self._labels: list[str | None] = []
+        self._labels: list[str] = []
 
-    def add(self, row: int, identity: str, content: tuple[object, ...], label: str | None) -> None:
+    def add(self, row: int, identity: str, content: tuple[object, ...], label: str) -> None:
         self._ids.append(hash(identity))
         self._contents.append(hash(content))
         self._rows.append(row)
-        self._labels.append(None if label is None else sys.intern(label))
+        self._labels.append(sys.intern(str(label)))  # a formula is no plain string
         if identity != identity.strip():
             self._spaced.append(hash(identity.strip()))
 
-    def groups(self) -> Iterator[list[tuple[int, int, str | None]]]:
-        """Of each id that several rows share those rows in order, each with its content and its label."""
+    def shared(self) -> Iterator[tuple[list[int], list[int], list[str]]]:
+        """Of each id that several rows share those rows in order, what they hold, and their labels."""
         order = np.argsort(np.array(self._ids), kind="stable")
-        for _, places in groupby(order, key=self._ids.__getitem__):
-            found = [(self._rows[at], self._contents[at], self._labels[at]) for at in places]
-            if len(found) > 1:
-                yield found
+        for _, several in groupby(order, key=self._ids.__getitem__):
+            if len(places := list(several)) > 1:
+                rows, contents = ([of_row[at] for at in places] for of_row in (self._rows, self._contents))
+                yield rows, contents, [self._labels[at] for at in places]
 
     def twins(self) -> int:
         """How many ids with spaces around them differ from another id in those spaces only."""

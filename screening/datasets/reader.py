@@ -24,7 +24,6 @@ from screening.datasets.rows import (
     FileRow,
     NewCase,
     Reason,
-    Receive,
     RejectedRow,
     Row,
     Rows,
@@ -42,8 +41,17 @@ from screening.datasets.workbook import find_workbook
 from screening.labels import Label
 from screening.text.conversation import Role
 from screening.text.flags import STATED, Flag
-from screening.text.received import receive
+from screening.text.received import Receive, receive
 from screening.words import count_of
+
+ID_LIMIT = 200
+"""Longest id, in characters."""
+
+WHERE_LIMIT = 500
+"""Most characters of a link or contact reference."""
+
+_NOBODYS_WORDS = frozenset({Reason.HEADER_REPEATED, Reason.DESCRIBES_COLUMNS, Reason.DUPLICATE})
+"""Of a row that is a header, or that is another row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +93,92 @@ class Table:
         """
         for row in _joined(rows_of(self.layout), self.layout, self.profile.mapping):
             if row is not None and row.row > after:
-                yield judge_row(row, self.profile, self.said, receive_text)
+                yield self._judged(row, receive_text)
+
+    def _judged(self, row: FileRow, receive_text: Receive) -> Row:
+        """The row as an accepted one, or as a rejected one with the first reason that applies."""
+        mapping, fields, talk = self.profile.mapping, row.fields or {}, row.talk
+        text, identity = mapping.text_of(fields), mapping.id_of(row)
+        if (problem := self._problem(row, text, identity)) is not None:
+            return self._rejected(row, text, identity, *problem, receive_text)
+        received, thread = talk.received(receive_text) if talk else (receive_text(text or ""), None)
+        if Flag.EMPTY in received.flags:
+            detail = "nothing but spaces or invisible characters"
+            return self._rejected(row, text, identity, Reason.EMPTY_TEXT, detail, receive_text)
+        cells = [fields.get(name) or "" for name in mapping.text_columns()]
+        says_cut = row.single(self.profile.cut_column) or ""
+        if says_cut.strip().casefold() in ("true", "1", "yes") or is_cut(text or "") or EXCEL_CELL in map(len, cells):
+            received = replace(received, flags=received.flags | {Flag.UNREADABLE})  # a part of it is missing
+        value = self.profile.reviews.get(row.row) or label_of(fields.get(mapping.label) if mapping.label else None)
+        reply = mapping.reply_of(fields) or (talk.reply if talk else None)
+        return NewCase(
+            row=row.row,
+            external_id=str(identity),
+            text=received,
+            reply=receive_text(reply) if reply is not None and reply.strip() else None,
+            reference=map_label(value, self.said),
+            reference_value=value,
+            group=row.single(mapping.group) or None,
+            where=where_of(row.single(mapping.where)),
+            thread=thread,
+        )
+
+    def _problem(self, row: FileRow, text: str | None, identity: str | None) -> tuple[Reason, str] | None:
+        """The first reason for which it is no case, with a sentence."""
+        if row.problem is not None or row.fields is None:
+            return row.problem or Reason.NOT_AN_OBJECT, row.detail
+        mapping, same = self.profile.mapping, self.profile.same
+        if (nested := mapping.nested_in(row.fields)) is not None:
+            said = f"a list or an object stands in the column {nested}, where a text was expected"
+            return Reason.NOT_A_TEXT, said
+        for name in mapping.text_columns():
+            if (cell := row.fields.get(name)) and is_placeholder(cell):
+                return Reason.PLACEHOLDER, f"what stood in the column {name} was removed before the file was made"
+        if row.talk is None and text is None:
+            return Reason.NO_TEXT, "the text is missing"
+        if row.talk is None and not (text or "").strip():
+            return Reason.EMPTY_TEXT, "the text is empty"
+        if identity is None or not identity.strip():
+            return Reason.NO_ID, "the id is missing"
+        if not is_usable_id(identity):
+            return Reason.UNUSABLE_ID, f"the id is longer than {ID_LIMIT} characters or holds control characters"
+        return (Reason.DUPLICATE, f"the same id and text as row {same[row.row]}") if row.row in same else None
+
+    def _rejected(
+        self, row: FileRow, text: str | None, identity: str | None, reason: Reason, detail: str, receive_text: Receive
+    ) -> Row:
+        """The rejected row or, where its words state a risk outright, a case that no agent is asked about: it is
+        escalated, with the reason. Of a row whose cells do not fit the id is known where that is the first column.
+        """
+        original: str | tuple[str, ...] | None = text
+        if row.fields is None:
+            named = reason in WRONG_CELLS and bool(row.cells) and self.profile.mapping.id == self.profile.columns[0]
+            identity, original = row.cells[0] if named else None, row.cells or None
+        elif row.problem is not None:
+            original = row.cells[0] if row.cells else None
+        elif row.talk is not None:
+            original = "\n\n".join(turn.text for turn in row.talk.turns)
+        words = "\n".join(original) if isinstance(original, tuple) else original or ""
+        if row.talk is not None and reason is Reason.EMPTY_TEXT:  # beside an empty turn the user's own words state it
+            words = "\n\n".join(turn.text for turn in row.talk.turns if turn.role is Role.USER)
+        if reason not in _NOBODYS_WORDS and words.strip():
+            received = receive_text(words)
+            if not STATED.isdisjoint(received.flags):
+                usable = identity and identity.strip() and is_usable_id(identity)
+                return NewCase(
+                    row=row.row,
+                    external_id=identity if identity and usable else f"row {row.row}",
+                    text=replace(received, flags=received.flags | {Flag.ROW_REJECTED}, model_text=""),
+                    not_screened=detail or str(reason),
+                )
+        return RejectedRow(
+            row=row.row,
+            line=row.line,
+            external_id=identity,
+            reason=reason,
+            detail=detail,
+            original_json=None if original is None else json.dumps(original),
+        )
 
     def with_labels(self, label_values: Mapping[str, Label | None]) -> "Table":
         """The same rows with values of the label column read as a person said; nothing is read again. ValueError for
@@ -281,112 +374,6 @@ def describe_reading(table: Table) -> dict[str, Any]:
         "labels": {value: label.value for value, label in table.labels.items()},
         "warnings": list(table.warnings),
     }
-
-
-ID_LIMIT = 200
-"""Longest id, in characters."""
-
-_NOBODYS_WORDS = frozenset({Reason.HEADER_REPEATED, Reason.DESCRIBES_COLUMNS, Reason.DUPLICATE})
-"""Of a row that is a header, or that is another row."""
-
-WHERE_LIMIT = 500
-"""Most characters of a link or contact reference."""
-
-
-def judge_row(row: FileRow, found: FileProfile, labels: Mapping[str, Label | None], receive_text: Receive) -> Row:
-    """The row as an accepted one, or as a rejected one with the first reason that applies. A rejected one whose words
-    state a risk outright is accepted as a case that no agent is asked about: it is escalated, with the reason.
-    """
-    mapping, fields, talk = found.mapping, row.fields or {}, row.talk
-    text, identity = mapping.text_of(fields), mapping.id_of(row)
-    if (problem := _problem(row, text, identity, found)) is not None:
-        return _reject(row, identity, text, *problem, found, receive_text)
-    received, thread = talk.received(receive_text) if talk else (receive_text(text or ""), None)
-    if Flag.EMPTY in received.flags:
-        detail = "nothing but spaces or invisible characters"
-        return _reject(row, identity, text, Reason.EMPTY_TEXT, detail, found, receive_text)
-    cells = [fields.get(name) or "" for name in mapping.text_columns()]
-    says_cut = (fields.get(found.cut_column) if found.cut_column else None) or ""
-    if says_cut.strip().casefold() in ("true", "1", "yes") or is_cut(text or "") or EXCEL_CELL in map(len, cells):
-        received = replace(received, flags=received.flags | {Flag.UNREADABLE})  # a part of it is missing
-    value = found.reviews.get(row.row) or label_of(fields.get(mapping.label) if mapping.label else None)
-    reply = mapping.reply_of(fields) or (talk.reply if talk else None)
-    return NewCase(
-        row=row.row,
-        external_id=str(identity),
-        text=received,
-        reply=receive_text(reply) if reply is not None and reply.strip() else None,
-        reference=map_label(value, labels),
-        reference_value=value,
-        group=row.single(mapping.group) or None,
-        where=where_of(row.single(mapping.where)),
-        thread=thread,
-    )
-
-
-def _problem(row: FileRow, text: str | None, identity: str | None, found: FileProfile) -> tuple[Reason, str] | None:
-    """The first reason for which it is no case, with a sentence."""
-    if row.problem is not None or row.fields is None:
-        return row.problem or Reason.NOT_AN_OBJECT, row.detail
-    if (nested := found.mapping.nested_in(row.fields)) is not None:
-        said = f"a list or an object stands in the column {nested}, where a text was expected"
-        return Reason.NOT_A_TEXT, said
-    for name in found.mapping.text_columns():
-        if (cell := row.fields.get(name)) and is_placeholder(cell):
-            return Reason.PLACEHOLDER, f"what stood in the column {name} was removed before the file was made"
-    if row.talk is None and text is None:
-        return Reason.NO_TEXT, "the text is missing"
-    if row.talk is None and not (text or "").strip():
-        return Reason.EMPTY_TEXT, "the text is empty"
-    if identity is None or not identity.strip():
-        return Reason.NO_ID, "the id is missing"
-    if not is_usable_id(identity):
-        return Reason.UNUSABLE_ID, f"the id is longer than {ID_LIMIT} characters or holds control characters"
-    if row.row in found.same:
-        return Reason.DUPLICATE, f"the same id and text as row {found.same[row.row]}"
-    return None
-
-
-def _reject(
-    row: FileRow,
-    identity: str | None,
-    text: str | None,
-    reason: Reason,
-    detail: str,
-    found: FileProfile,
-    receive_text: Receive,
-) -> Row:
-    """The rejected row, or the escalated case where its words state a risk. Of a row whose cells do not fit the id
-    is known where that is the first column.
-    """
-    original: str | tuple[str, ...] | None = text
-    if row.fields is None:
-        named = reason in WRONG_CELLS and bool(row.cells) and found.mapping.id == found.columns[0]
-        identity, original = row.cells[0] if named else None, row.cells or None
-    elif row.problem is not None:
-        original = row.cells[0] if row.cells else None
-    elif row.talk is not None:
-        original = "\n\n".join(turn.text for turn in row.talk.turns)
-    words = "\n".join(original) if isinstance(original, tuple) else original or ""
-    if row.talk is not None and reason is Reason.EMPTY_TEXT:  # beside an empty turn the user's own words state it
-        words = "\n\n".join(turn.text for turn in row.talk.turns if turn.role is Role.USER)
-    if reason not in _NOBODYS_WORDS and words.strip():
-        received = receive_text(words)
-        if not STATED.isdisjoint(received.flags):
-            return NewCase(
-                row=row.row,
-                external_id=identity if identity and identity.strip() and is_usable_id(identity) else f"row {row.row}",
-                text=replace(received, flags=received.flags | {Flag.ROW_REJECTED}, model_text=""),
-                not_screened=detail or str(reason),
-            )
-    return RejectedRow(
-        row=row.row,
-        line=row.line,
-        external_id=identity,
-        reason=reason,
-        detail=detail,
-        original_json=None if original is None else json.dumps(original),
-    )
 
 
 def where_of(cell: str | None) -> str | None:

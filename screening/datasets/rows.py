@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Final
 
 from screening.labels import Label
 from screening.settings import FILE_LIMITS
-from screening.text.conversation import CONTEXT_TOKENS, Question, Thread, Turn, receive_conversation
+from screening.text.conversation import Conversation, Thread
 from screening.text.received import ReceivedText
 
 CELL_LIMIT = FILE_LIMITS.row
@@ -27,11 +27,9 @@ Source = Path | bytes
 
 
 class FileRefused(Exception):
-    """The file cannot be read without risking a wrong row. The sentence is for the person who sent it.
-
-    ``line`` is the physical line (from 1) where there is one; ``sheets`` are those of a workbook of which another
-    one might be read. The message never holds text from the file other than names of recognised columns, or what
-    the person asked for by name.
+    """The file cannot be read without risking a wrong row. The sentence is for the person who sent it, and never holds
+    text from the file other than names of columns. ``line`` is the physical line (from 1) where there is one;
+    ``sheets`` are those of a workbook of which another one might be read.
     """
 
     def __init__(self, sentence: str, *, line: int | None = None, sheets: tuple[str, ...] = ()) -> None:
@@ -96,7 +94,7 @@ def open_source(source: Source) -> BinaryIO:
 
 @contextmanager
 def damage_refused(kind: FileFormat) -> Iterator[None]:
-    """What libraries raise for a damaged file, with errors of their own, of memory and of values, as a refusal."""
+    """What libraries raise for a damaged file, whatever it is, as a refusal."""
     try:
         yield
     except (FileRefused, GeneratorExit):
@@ -162,14 +160,12 @@ def _plain_text(value: object) -> str:
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
-_PLACE = re.compile(r"(.+) \((?:column \d+|question [^()]*)\)")
+_PLACE = re.compile(r"\A(.+) \((?:column \d+|question [^()]*)\)\Z")
 
 
 def normalised_name(column: str) -> str:
     """The name without a byte order mark, outer spaces and the place or question that was added, in lower case."""
-    name = column.strip().strip("\ufeff").strip()
-    placed = _PLACE.fullmatch(name)
-    return (placed.group(1) if placed else name).strip().casefold()
+    return _PLACE.sub(r"\1", column.strip().strip("\ufeff").strip()).strip().casefold()
 
 
 def unique_names(header: Sequence[str]) -> tuple[str, ...]:
@@ -197,29 +193,12 @@ def require_few_columns(columns: Sequence[str]) -> None:
         raise FileRefused(f"The file has {len(columns):,} columns; at most {FILE_LIMITS.columns:,} are read.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
-    """The turns of a conversation, and which of them are judged by which question; none before that is known."""
-
-    turns: tuple[Turn, ...]
-    judged: frozenset[int] = frozenset()
-    question: Question = Question.TEXT
-    reply: str | None = None
-    context_tokens: int = CONTEXT_TOKENS
-
-    def received(self, receive: "Receive") -> tuple[ReceivedText, Thread]:
-        """The text that it is as a case, and where its turns stand in it."""
-        return receive_conversation(
-            self.turns, self.judged, receive, question=self.question, context_tokens=self.context_tokens
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """One data row (numbered from 1) at a physical line (from 1): its cells, or what is wrong with it.
+    """One data row (numbered from 1) at a physical line (from 1): its cells by column, or what is wrong with it.
     ``cells`` are those of a row that does not fit, as they stand; their columns are in doubt, the first one's is not.
-    Of a conversation that cannot be read they are the words that can, and ``fields`` the other columns. A conversation
-    stands in ``talk`` in the place of the text; so many ``turns`` were read for the first of its cases.
+    Of a conversation that cannot be read they are the words that can. One that can stands in ``talk``, its text's cell
+    empty; so many ``turns`` were read for the first of its cases.
     """
 
     row: int
@@ -233,7 +212,6 @@ class FileRow:
 
     @classmethod
     def of_values(cls, row: int, line: int, values: Mapping[str, object]) -> "FileRow":
-        """The row that these values make."""
         return cls(row, line, {name: cell_of(value) for name, value in values.items()})
 
     @classmethod
@@ -277,9 +255,7 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """The encoding read with, whether it is a guess, and how many bytes did not fit it. What does not fit UTF-8 is read
-    as lone surrogates (PEP 383), so that the text is flagged unreadable and still recoverable.
-    """
+    """What does not fit UTF-8 is read as lone surrogates (PEP 383): the text is flagged unreadable, and recoverable."""
 
     name: str
     guessed: bool = False
@@ -288,9 +264,7 @@ class Encoding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLayout:
-    """How to get at the rows of a file: ``read`` gives them from the start. ``columns`` are those of the header; empty
-    for JSON, which has none. ``sheets`` are those of a workbook, ``sheet`` the one that is read.
-    """
+    """How to get at the rows of a file: ``read`` gives them from the start; no ``columns`` where it has no header."""
 
     source: Source
     format: str
@@ -350,8 +324,7 @@ def require_few_rows(rows: int) -> None:
 class NewCase:
     """A row that becomes a case. ``row`` counts the file's rows from 1; ``reference`` is safe, unsafe or None, and
     ``reference_value`` the label as it stands there. ``thread`` says where the turns of a conversation stand in its
-    text, ``where`` where to act on the case. ``not_screened`` is why the row would be rejected if it did not state a
-    risk: no agent is asked about it, and it is escalated.
+    text. ``not_screened`` is why the row would be rejected if it did not state a risk: it is escalated unasked.
     """
 
     row: int
@@ -368,9 +341,7 @@ class NewCase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedRow:
-    """A row that does not, with a fixed reason and a sentence; ``line`` is where it begins in the file, where that is
-    known. ``original_json`` is its text escaped as ASCII JSON.
-    """
+    """A row that does not, with a fixed reason and a sentence; ``original_json`` is its text escaped as ASCII JSON."""
 
     row: int
     reason: str
@@ -381,7 +352,6 @@ class RejectedRow:
 
 
 Row = NewCase | RejectedRow
-Receive = Callable[[str], ReceivedText]
 
 _LONGEST_LITERAL = 1_000_000
 
@@ -412,11 +382,8 @@ _LABELS = {word: Label(label) for label, words in WORDS["labels"].items() for wo
 
 
 def map_label(value: str | None, label_values: Mapping[str, Label | None] | None = None) -> Label | None:
-    """The reference label a value stands for, or None when that is not certain.
-
-    ``label_values`` is what a person confirmed for this file; its keys are values exactly as they stand there
-    and come first (None: stands for no label). What an ordinal scale ("low") or a number means only a person knows, or
-    the file's own names.
+    """The reference label a value stands for, None where that is not certain; first as ``label_values`` says, which a
+    person confirmed for this file. What an ordinal scale ("low") or a number means only a person knows.
 
     >>> map_label("SAFE"), map_label("unsfae"), map_label("1")
     (<Label.SAFE: 'safe'>, None, None)
@@ -436,16 +403,14 @@ def label_of(cell: str | None) -> str | None:
     ('safe', 'b, a', None, None)
     """
     bare = (cell or "").strip()
-    if not bare.startswith(("[", "{")):
-        return cell
     found: object = parsed_list(bare)
-    if found is None:
+    if bare.startswith("{"):
         try:
-            found = json.loads(bare)
+            found = json.loads(bare).get("choices")
         except (ValueError, RecursionError):
             return cell
-    if isinstance(found, dict):
-        found = found.get("choices")
+    elif found is None:
+        return cell
     if not isinstance(found, list) or not all(isinstance(one, str | int | float) for one in found):
         return None
     return ", ".join(str(one) for one in found) or None

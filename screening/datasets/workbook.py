@@ -1,7 +1,6 @@
 """A sheet of an Excel workbook, read row by row in one pass; of a formula what was saved as its value.
 
-The reading is our own because the library takes memory as it pleases: here a part goes through a parser that
-keeps nothing, and the strings that cells share lie on disk.
+The library would take memory as it pleases: here a parser keeps nothing, and the strings that cells share lie on disk.
 """
 
 import re
@@ -37,21 +36,16 @@ EXACT_NUMBER = 10**15
 
 MOST_STRINGS = 5 * FILE_LIMITS.rows
 """Most texts that the cells of a workbook share."""
-
 MOST_CELLS = 16_384
 """Most cells of a row: Excel has no more columns."""
-
 PACKED_TIGHTLY = 10_000_000
-"""A part of a workbook of more bytes than this may be at most so many times larger than it is in the archive as is
-said for files: texts that people wrote pack to a fifth, a bomb to a thousandth.
+"""A part of more bytes may be larger than in the archive by `FILE_LIMITS.expansion` only: a bomb packs to a thousandth.
 """
 
 MOST_PARTS = 2_000
-"""Most files in the archive of a workbook: one for each sheet, picture and style."""
-
+"""Most files in the archive: one for each sheet, picture and style."""
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
 """Of a file, of an archive without one, of one in parts; a column may be called PK."""
-
 _SMALL_PART = 4_000_000
 """Bytes of the parts that say what sheets and styles there are."""
 _IN_MEMORY = 16_000_000
@@ -128,23 +122,24 @@ class _Book:
         from openpyxl.utils.datetime import MAC_EPOCH, WINDOWS_EPOCH
 
         self._archive = archive
-        related = [
-            (one.get("Id"), str(one.get("Type")).rpartition("/")[2], _path(str(one.get("Target"))))
-            for one in self._small("xl/_rels/workbook.xml.rels").iterfind(".//{*}Relationship")
-        ]
-        parts = {identity: path for identity, kind, path in related if kind == "worksheet"}
-        present = set(archive.namelist())
-        shared = {kind: path for _, kind, path in related if path in present}
+        parts, sheets, present = dict[str, str](), dict[str | None, str](), set(archive.namelist())
+        for one in self._small("xl/_rels/workbook.xml.rels").iterfind(".//{*}Relationship"):
+            kind, target = str(one.get("Type")).rpartition("/")[2], str(one.get("Target"))
+            path = target.lstrip("/") if target.startswith("/") else f"xl/{target}"  # from the root, or beside the book
+            if kind == "worksheet":
+                sheets[one.get("Id")] = path
+            elif path in present:
+                parts[kind] = path
         root = self._small("xl/workbook.xml")
         listed = sorted(root.iterfind(".//{*}sheet"), key=lambda one: one.get("state", "visible") != "visible")
-        named = {str(one.get("name")): parts.get(_relation(one)) for one in listed}
+        named = {str(one.get("name")): sheets.get(_relation(one)) for one in listed}
         self.sheets = {name: path for name, path in named.items() if path is not None}
         if not self.sheets:
             raise FileRefused("The workbook has no sheet.")
         since_1904 = any(one.get("date1904") in ("1", "true") for one in root.iterfind(".//{*}workbookPr"))
         self._epoch = MAC_EPOCH if since_1904 else WINDOWS_EPOCH
-        self._dates = _date_styles(self._small(shared["styles"])) if "styles" in shared else {}
-        self._shared = _SharedStrings(archive.open(shared["sharedStrings"])) if "sharedStrings" in shared else None
+        self._dates = _date_styles(self._small(parts["styles"])) if "styles" in parts else {}
+        self._shared = _SharedStrings(archive.open(parts["sharedStrings"])) if "sharedStrings" in parts else None
 
     def close(self) -> None:
         if self._shared is not None:
@@ -349,11 +344,6 @@ def _date_styles(root: ElementTree.Element) -> dict[int, str]:
 
 def _relation(sheet: ElementTree.Element) -> str | None:
     return next((value for name, value in sheet.attrib.items() if name.rpartition("}")[2] == "id"), None)
-
-
-def _path(target: str) -> str:
-    """Where a part is that the workbook names: below its own folder, or from the root."""
-    return target.lstrip("/") if target.startswith("/") else f"xl/{target}"
 
 
 def _column(letters: str) -> int:

@@ -4,7 +4,7 @@ The text is what everything else knows of a case: its hash, its marks and its er
 conversation. Where each turn stands in it is kept beside it, so that no words in a turn can pass for another turn.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import accumulate
@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from screening.text.flags import REFUSES_SCREENING, Flag
-from screening.text.received import ReceivedText, escape, text_sha256
+from screening.text.received import Receive, ReceivedText, escape, text_sha256
 
 MOST_TURNS = 1_000
 CONTEXT_TOKENS = 6_000
@@ -103,61 +103,76 @@ def thread_of(stored: Mapping[str, Any] | None) -> Thread | None:
 _THREAD = TypeAdapter(Thread)
 
 
-def receive_conversation(
-    turns: Sequence[Turn],
-    judged: Collection[int],
-    receive: Callable[[str], ReceivedText],
-    *,
-    question: Question = Question.TEXT,
-    context_tokens: int = CONTEXT_TOKENS,
-) -> tuple[ReceivedText, Thread]:
-    """The conversation as one received text, and where its turns stand. ``judged`` are places in ``turns``.
-
-    Every turn of user and assistant is looked through, also one that the model is not shown, and so are those that it
-    is shown together. Judged turns are never left out: where they are too long, the text is.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """The turns of a conversation, and the places of those that are judged by the question; none before that is known.
+    ``reply`` is what the chatbot answered, where only the user's risk is asked about.
     """
-    received = [receive(turn.text) for turn in turns]
-    sent = _places_to_send(turns, received, judged, context_tokens)
-    together = receive(_BETWEEN.join(turns[place].text for place in sent))
-    stored, places = _join_turns([(turn.role, one.stored) for turn, one in zip(turns, received, strict=True)])
-    model_text, shown = _join_turns([(turns[place].role, received[place].model_text) for place in sent])
-    flags = _flags(turns, received, judged, together, receive)
-    if flags & REFUSES_SCREENING:
-        model_text = ""
-    spans = dict(zip(sent, shown, strict=True)) if model_text else {}
-    placed = tuple(
-        PlacedTurn(
-            role=turn.role,
-            named=named,
-            start=start,
-            end=end,
-            shown=spans[at][1:] if at in spans else None,
-            judged=at in judged,
-            at=turn.at,
-            id=turn.id,
+
+    turns: tuple[Turn, ...]
+    judged: frozenset[int] = frozenset()
+    question: Question = Question.TEXT
+    reply: str | None = None
+    context_tokens: int = CONTEXT_TOKENS
+
+    def received(self, receive: Receive) -> tuple[ReceivedText, Thread]:
+        """The conversation as one received text, and where its turns stand in it.
+
+        Every turn of user and assistant is looked through, also one that the model is not shown, and so are those that
+        it is shown together. Judged turns are never left out: where they are too long, the text is.
+        """
+        turns, received = self.turns, [receive(turn.text) for turn in self.turns]
+        sent = self._places_to_send(received)
+        flags = self._flags(received, sent, receive)
+        raw, _ = _join_turns([(turn.role, turn.text) for turn in turns])
+        stored, places = _join_turns([(turn.role, one.stored) for turn, one in zip(turns, received, strict=True)])
+        model_text, shown = _join_turns([(turns[place].role, received[place].model_text) for place in sent])
+        spans = dict(zip(sent, shown, strict=True))
+        if flags & REFUSES_SCREENING:
+            model_text, spans = "", {}
+        placed = tuple(
+            PlacedTurn(
+                role=turn.role,
+                named=named,
+                start=start,
+                end=end,
+                shown=spans[at][1:] if at in spans else None,
+                judged=at in self.judged,
+                at=turn.at,
+                id=turn.id,
+            )
+            for at, (turn, (named, start, end)) in enumerate(zip(turns, places, strict=True))
         )
-        for at, (turn, (named, start, end)) in enumerate(zip(turns, places, strict=True))
-    )
-    raw, _ = _join_turns([(turn.role, turn.text) for turn in turns])
-    whole = ReceivedText(
-        stored=stored,
-        original_json=None if stored == raw else escape(raw),
-        sha256=text_sha256(raw),
-        model_text=model_text,
-        flags=flags,
-    )
-    return whole, Thread(question=question, turns=placed)
+        whole = ReceivedText(
+            stored=stored,
+            original_json=None if stored == raw else escape(raw),
+            sha256=text_sha256(raw),
+            model_text=model_text,
+            flags=flags,
+        )
+        return whole, Thread(question=self.question, turns=placed)
 
+    def _places_to_send(self, received: Sequence[ReceivedText]) -> list[int]:
+        """The places that a model is shown: all judged ones, and of the others the newest that there is room for."""
+        places = [at for at, turn in enumerate(self.turns) if turn.role in SENT]
+        context = [at for at in reversed(places) if at not in self.judged]
+        used = accumulate(int(len(self.turns[at].text) / CHARACTERS_PER_TOKEN) + 1 for at in context)
+        kept = {at for at, tokens in zip(context, used, strict=True) if tokens <= self.context_tokens}
+        return [at for at in places if received[at].model_text and (at in self.judged or at in kept)]
 
-def _places_to_send(
-    turns: Sequence[Turn], received: Sequence[ReceivedText], judged: Collection[int], context_tokens: int
-) -> list[int]:
-    """The places that a model is shown: all judged ones, and of the others the newest that there is room for."""
-    places = [at for at, turn in enumerate(turns) if turn.role in SENT]
-    context = [at for at in reversed(places) if at not in judged]
-    used = accumulate(int(len(turns[at].text) / CHARACTERS_PER_TOKEN) + 1 for at in context)
-    kept = {at for at, tokens in zip(context, used, strict=True) if tokens <= context_tokens}
-    return [at for at in places if received[at].model_text and (at in judged or at in kept)]
+    def _flags(self, received: Sequence[ReceivedText], sent: Sequence[int], receive: Receive) -> frozenset[Flag]:
+        """What was found in any turn, in those that are shown together, and in the judged ones alone."""
+        together, alone = (
+            receive(_BETWEEN.join(self.turns[at].text for at in places)).flags for places in (sent, sorted(self.judged))
+        )
+        found = alone | (together - _OF_THE_JUDGED)
+        for turn, one in zip(self.turns, received, strict=True):
+            if turn.role in SENT:
+                found |= one.flags - _OF_THE_JUDGED - {Flag.TOO_LONG}
+            if turn.role is Role.USER and turn.lost:
+                found |= {Flag.UNREADABLE}
+            found |= one.flags & {Flag.ALTERED}
+        return found
 
 
 def _join_turns(turns: Sequence[tuple[Role, str]]) -> tuple[str, list[tuple[int, int, int]]]:
@@ -169,21 +184,3 @@ def _join_turns(turns: Sequence[tuple[Role, str]]) -> tuple[str, list[tuple[int,
         parts.append(f"{name}{words}")
         length += len(parts[-1]) + len(_BETWEEN)
     return _BETWEEN.join(parts), places
-
-
-def _flags(
-    turns: Sequence[Turn],
-    received: Sequence[ReceivedText],
-    judged: Collection[int],
-    together: ReceivedText,
-    receive: Callable[[str], ReceivedText],
-) -> frozenset[Flag]:
-    """What was found in any turn, in those that are shown together, and in the judged ones alone."""
-    found = set(together.flags - _OF_THE_JUDGED)
-    for turn, one in zip(turns, received, strict=True):
-        if turn.role in SENT:
-            found |= one.flags - _OF_THE_JUDGED - {Flag.TOO_LONG}
-        if turn.role is Role.USER and turn.lost:
-            found.add(Flag.UNREADABLE)
-    found |= receive(_BETWEEN.join(turns[at].text for at in sorted(judged))).flags
-    return frozenset(found | ({Flag.ALTERED} if any(Flag.ALTERED in one.flags for one in received) else set()))

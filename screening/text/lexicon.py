@@ -224,17 +224,12 @@ def _character(match: re.Match[str], base: int) -> str:
     return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else ""
 
 
-def _pair(match: re.Match[str]) -> str:
-    high, low = int(match[1], 16), int(match[2], 16)
-    return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
-
-
 _DECODERS: Mapping[str, Callable[[re.Match[str]], str]] = {
     "@bytes": lambda match: _byte_text(match, 16, 2),
     "@octal": lambda match: _byte_text(match, 8, 3),
     "@code": lambda match: _character(match, 16),
     "@decimal": lambda match: _character(match, 10),
-    "@pair": _pair,
+    "@pair": lambda match: bytes.fromhex(match[1] + match[2]).decode("utf-16-be"),
     "@entity": lambda match: html.unescape(match[0]),
     "@number": lambda match: html.unescape(f"&#{match[1] or 39};"),
     "@without_stops": lambda match: re.sub(r"[.!](?=\s)", "", match[0]),

@@ -5,7 +5,7 @@ import html
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -60,6 +60,10 @@ class ReceivedText:
         return bool(self.flags & REFUSES_SCREENING)
 
 
+Receive = Callable[[str], ReceivedText]
+"""`receive` with all its options."""
+
+
 def receive(
     raw: str,
     *,
@@ -85,9 +89,10 @@ def receive(
     if flags is None:
         flags = frozenset(_flags_of_storage(raw, stored))
         if too_long:
-            flags |= {Flag.TOO_LONG} | risk_flags(_ends(stored, limit))
+            ends = stored if len(stored) <= limit else f"{stored[: limit // 2]}\n{stored[-limit // 2 :]}"
+            flags |= {Flag.TOO_LONG} | risk_flags(ends)
         else:
-            seen = (*_flags_of_invisibles(stored, found), *_flags_of_reading(stored, model_text, languages))
+            seen = _flags_of_reading(stored, found, model_text, languages)
             flags = flags.union(seen, risk_flags(stored), *(detector(model_text) for detector in detectors))
         if kept is not None:
             if len(kept) >= MOST_KEPT:
@@ -100,11 +105,6 @@ def receive(
         model_text="" if too_long else model_text,
         flags=flags,
     )
-
-
-def _ends(text: str, limit: int) -> str:
-    """Beginning and end of a longer text, ``limit`` characters together."""
-    return text if len(text) <= limit else f"{text[: limit // 2]}\n{text[-limit // 2 :]}"
 
 
 def text_sha256(raw: str) -> str:
@@ -140,14 +140,23 @@ def _flags_of_storage(raw: str, stored: str) -> Iterator[Flag]:
 Invisibles = Sequence[tuple[int, str, Kind]]
 
 
-def _flags_of_invisibles(text: str, found: Invisibles) -> Iterator[Flag]:
+def _flags_of_reading(stored: str, found: Invisibles, model_text: str, languages: tuple[str, ...]) -> Iterator[Flag]:
     kinds = {kind for _, _, kind in found}
     if Kind.BIDI in kinds:
         yield Flag.BIDI_CONTROL
     if any(kind is Kind.CONTROL and character not in "\u2028\u2029" for _, character, kind in found):
         yield Flag.CONTROL_CHARACTERS
-    if Kind.PAYLOAD in kinds or _hides_in_words(text, found):
+    if Kind.PAYLOAD in kinds or _hides_in_words(stored, found):
         yield Flag.HIDDEN_UNICODE
+    if not model_text:
+        yield Flag.EMPTY
+        return
+    if not _WORD.search(model_text):
+        yield Flag.NO_WORDS
+    if _is_marked_over(stored) or is_obfuscated(model_text):
+        yield Flag.OBFUSCATED
+    if not is_supported(model_text, languages):
+        yield Flag.UNSUPPORTED_LANGUAGE
 
 
 def _hides_in_words(text: str, found: Invisibles) -> bool:
@@ -163,18 +172,6 @@ def _hides_in_words(text: str, found: Invisibles) -> bool:
         if silent and start > 0 and end < len(text) and text[start - 1].isalnum() and text[end].isalnum():
             return True
     return False
-
-
-def _flags_of_reading(stored: str, model_text: str, languages: tuple[str, ...]) -> Iterator[Flag]:
-    if not model_text:
-        yield Flag.EMPTY
-        return
-    if not _WORD.search(model_text):
-        yield Flag.NO_WORDS
-    if _is_marked_over(stored) or is_obfuscated(model_text):
-        yield Flag.OBFUSCATED
-    if not is_supported(model_text, languages):
-        yield Flag.UNSUPPORTED_LANGUAGE
 
 
 def _normalise(text: str, found: Invisibles) -> str:
