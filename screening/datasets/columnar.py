@@ -89,9 +89,7 @@ def _pages(stream: BinaryIO, column: Mapping[int, Any]) -> Iterator[tuple[int, i
 
 
 def _structure(content: bytes) -> tuple[int, dict[int, Any]]:
-    """How long a structure is as Thrift's compact protocol writes it, the footer or the header of a page, and its
-    fields by their number.
-    """
+    """How long a structure of Thrift's compact protocol is (a footer, a page's header), and its fields by number."""
     stream = io.BytesIO(content)
     fields = _value(stream, _STRUCT, 0)
     return stream.tell(), fields
@@ -140,9 +138,7 @@ def _value(stream: BinaryIO, kind: int, depth: int) -> Any:
 
 
 def unpacked_bytes(message: Any) -> int:
-    """Of a message of an Arrow stream what its compressed buffers say that they unpack to; 0 where none is compressed.
-    Raises struct.error or TypeError for a damaged one.
-    """
+    """What the compressed buffers of a message of an Arrow stream say that they unpack to; 0 where none is."""
     if message.type not in ("record batch", "dictionary"):
         return 0
     metadata, body = bytes(message.metadata), message.body
@@ -192,17 +188,19 @@ def find_columnar(source: Source, _sheet: str | None = None) -> FileLayout | Non
 
 
 def _read(kind: FileFormat, parts: Parts, columns: tuple[str, ...], names: Mapping[int, Sequence[str]]) -> Rows:
-    """Every row; a list or a structure stands as JSON in its cell. ``names`` are those that the numbers of a column
-    stand for, by its place, as the datasets library writes them.
-    """
+    """Every row; ``names`` are those that the numbers of a column stand for, by its place."""
     row = 0
     for source, split in parts:
-        with damage_refused(kind):
-            for cells in _rows_of(source):
-                row += 1
-                named = (class_name(cell, names.get(place)) for place, cell in enumerate(cells))
-                written = (cell.isoformat() if hasattr(cell, "isoformat") else cell for cell in named)
-                yield FileRow.of_values(row, row, dict(zip(columns, (*written, split), strict=False)))
+        with damage_refused(kind), open_source(source) as stream:
+            for batch in _parquet_batches(stream, most_characters(source)) if _is_parquet(stream) else _reader(stream):
+                require_few_rows(row + batch.num_rows)
+                batch.validate(full=True)  # a wrong offset would point at other memory
+                _require_short(batch, row)
+                for place in range(batch.num_rows):
+                    row += 1
+                    cells = (class_name(one[place].as_py(), names.get(at)) for at, one in enumerate(batch.columns))
+                    written = (cell.isoformat() if hasattr(cell, "isoformat") else cell for cell in cells)
+                    yield FileRow.of_values(row, row, dict(zip(columns, (*written, split), strict=False)))
 
 
 def _parts(folder: Path) -> Iterator[tuple[Path, str | None]]:
@@ -259,19 +257,6 @@ def _label_names(schema: Any, source: Source) -> dict[int, Sequence[str]]:
     if not features and isinstance(source, Path):
         features = _json(source.parent / "dataset_info.json").get("features")
     return {place: names for place, one in enumerate(schema.names) if (names := class_names((features or {}).get(one)))}
-
-
-def _rows_of(source: Source) -> Iterator[tuple[Any, ...]]:
-    """The rows, one at a time as Python values, once their sizes are known."""
-    with open_source(source) as stream:
-        row = 0
-        for batch in _parquet_batches(stream, most_characters(source)) if _is_parquet(stream) else _reader(stream):
-            require_few_rows(row + batch.num_rows)
-            batch.validate(full=True)  # a wrong offset would point at other memory
-            _require_short(batch, row)
-            for place in range(batch.num_rows):
-                yield tuple(column[place].as_py() for column in batch.columns)
-            row += batch.num_rows
 
 
 def _require_short(batch: Any, before: int) -> None:

@@ -354,9 +354,7 @@ def _speakers_of(reading: ConversationReading) -> Mapping[str, Role | None]:
 
 
 def _asked(turns: tuple[Turn, ...], reading: ConversationReading) -> Iterator[Conversation]:
-    """The cases of a conversation: by turn, and by question. Of one that asks for a reply that is missing no turn is
-    judged. TurnsRefused where nothing can be asked.
-    """
+    """The cases of a conversation, by turn and by question; no turn is judged where the reply asked for is missing."""
     users = [at for at, turn in enumerate(turns) if turn.role is Role.USER]
     if not any(turns[at].text.strip() for at in users):
         raise TurnsRefused(Reason.NO_JUDGED_TURN, "no turn is the user's, or none of theirs holds words")
@@ -427,9 +425,7 @@ def _together(rows: Rows, mapping: ColumnMapping, reading: ConversationReading) 
 
 
 def _one(rows: list[FileRow], mapping: ColumnMapping, reading: ConversationReading) -> FileRow:
-    """The rows of a conversation as one. What its columns say holds for all of it: several rows say the same thing
-    there, or some of them nothing.
-    """
+    """The rows of a conversation as one; what any of them says in the other columns holds for all of it."""
     shared = {
         name: agreed_value(value for row in rows if (value := row.single(name)))
         for name in (mapping.label, mapping.group, mapping.where, reading.reply_label)
@@ -450,9 +446,7 @@ def _one(rows: list[FileRow], mapping: ColumnMapping, reading: ConversationReadi
 
 
 def _order(rows: Sequence[FileRow], column: str | None) -> Sequence[int]:
-    """The rows in their order, without such a column that of the file: by numbers, no two the same, or by times.
-    TurnsRefused for anything else, and for both mixed.
-    """
+    """The rows in their order, without such a column that of the file: by numbers, no two the same, or by times."""
     if column is None:
         return range(len(rows))
     places = [(row.single(column) or "").strip() for row in rows]

@@ -395,9 +395,7 @@ def _read_samples(source: Source) -> Rows:
 
 
 def sample_files(source: Source, largest: int = CELL_LIMIT) -> Iterator[bytes]:
-    """The JSON of each sample, in the order of their names; of one larger than ``largest`` a byte more than that.
-    Raises what the zip library does for a damaged archive.
-    """
+    """The JSON of each sample, in the order of their names; of one larger than ``largest`` a byte more than that."""
     with open_source(source) as stream, zipfile.ZipFile(stream) as archive:
         for name in sorted(one for one in archive.namelist() if one.startswith("samples/")):
             with archive.open(name) as sample:

@@ -59,9 +59,8 @@ class Shape(StrEnum):
 class ConversationReading:
     """How the text column, and of a file with a turn a row the columns named here, become conversations.
 
-    Without ``order`` the order is that of the file. ``speakers`` says who of a file's own names is what; None: that it
-    is nobody's name, and its line goes on with what was said before.
-    With both questions ``reply_label`` is the reference of the second one, as the label column is of the first.
+    Without ``order`` the order is that of the file. ``speakers`` says who of a file's own names is what, None that it
+    is nobody's name. With both questions ``reply_label`` is the reference of the second one.
     """
 
     shape: Shape = Field(title="File format")
@@ -94,12 +93,8 @@ class ConversationReading:
 
 @dataclass(frozen=True, kw_only=True, config=_STRICT)
 class ColumnMapping:
-    """The names of the columns a row is made of; without an id column the row number is the id.
-
-    The title, where there is one, is put before the text, and the texts of ``joined`` after it, with an empty line
-    between. With ``lists`` a text or reply that is a list of strings is joined in the same way. ``where`` says where
-    to act on a case: a link or contact reference of the site's own system. ``unread`` are columns of sentences that a
-    person chose to leave out.
+    """The names of the columns a row is made of; without an id column the row number is the id. The title is put before
+    the text, and the texts of ``joined`` after it, with an empty line between.
     """
 
     text: str = Field(title="Text column(s)", description="Several are joined in this order.")
@@ -255,9 +250,7 @@ def chosen_mapping(columns: tuple[str, ...], mapping: ColumnMapping | None) -> C
 
 
 def proposed_mapping(columns: tuple[str, ...], said: Collection[str] = ()) -> ColumnMapping:
-    """The mapping by known names. ColumnsUnclear where no column is known to hold the text, or several could be the
-    same thing, unless it is ``said`` which one it is.
-    """
+    """The mapping by known names. ColumnsUnclear where none is the text, or several are a role that is not ``said``."""
     proposal = propose_mapping(columns)
     if proposal is None and "text" not in said:
         fits = [name for name in columns if 0 < len(name) <= _LONGEST_NAME and len(name.split()) <= 4]
@@ -277,9 +270,7 @@ def proposed_mapping(columns: tuple[str, ...], said: Collection[str] = ()) -> Co
 
 @dataclass(frozen=True, kw_only=True, config=_STRICT)
 class FileMapping:
-    """The columns, what the values of the label column stand for (None: no reference), and the sheet of a workbook;
-    what is left out is proposed.
-    """
+    """What a person said of a file; what is left out is proposed. A label value that is None gives no reference."""
 
     columns: ColumnMapping | None = None
     labels: Mapping[str, Label | None] = field(default_factory=dict)
@@ -315,9 +306,7 @@ def _described(schema: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
 
 _SCHEMA = _COLUMNS.json_schema()
 OPTIONS: Mapping[str, tuple[str, str]] = _described(_SCHEMA) | _described(_SCHEMA["$defs"]["ConversationReading"])
-"""Label and help of each field that a person may be asked for: on the page, by the command, in the API's description.
-The names are those of `ColumnMapping` and `ConversationReading`.
-"""
+"""Label and help of each field of both that a person may be asked for, on the page or by the command."""
 
 
 def mapping_schema() -> dict[str, Any]:
@@ -358,13 +347,11 @@ def read_mapping(content: str | bytes) -> FileMapping:
 
 def column_mapping(kept: Mapping[str, Any]) -> ColumnMapping:
     """A mapping of columns as `dataclasses.asdict` and JSON leave it. ValueError for anything else."""
-    return _COLUMNS.validate_json(json.dumps(kept))
+    return _COLUMNS.validate_python(json.loads(json.dumps(kept)))  # pydantic's own reader takes no broken bytes
 
 
 def find_column(name: str, columns: Iterable[str]) -> str:
-    """The column that is meant: by its exact name, else the only one of that name but for case and spaces around it.
-    FileRefused where there is none or several.
-    """
+    """The column that is meant: by its exact name, else the only one of that name but for case and spaces around it."""
     every = tuple(columns)
     if name in every:
         return name
@@ -387,9 +374,7 @@ def speakers_said(words: str) -> tuple[tuple[str, Role | None], ...]:
 
 
 def pairs(words: str, meanings: Collection[str], option: str) -> Iterator[tuple[str, str]]:
-    """What ``A=x,B, or so=y`` says, meanings in lower case; a comma ends a pair only after its meaning. ValueError for
-    what is no such pair.
-    """
+    """What ``A=x,B, or so=y`` says, meanings in lower case; a comma ends a pair only after its meaning. ValueError."""
     pair = re.compile(rf"\s*(.+?)\s*=\s*({'|'.join(map(str, meanings))})\s*(?:,|$)", re.IGNORECASE)
     at = 0
     while at < len(words):

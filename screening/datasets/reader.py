@@ -56,9 +56,7 @@ _NOBODYS_WORDS = frozenset({Reason.HEADER_REPEATED, Reason.DESCRIBES_COLUMNS, Re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A described file, for the person who confirms it before anything is read; ``rows()`` may be called any number of
-    times. ``said`` are the values of the label column as they were proposed, or as a person said.
-    """
+    """A described file; ``said`` are the values of the label column as they were proposed, or as a person said."""
 
     name: str
     layout: FileLayout = field(repr=False)
@@ -181,9 +179,7 @@ class Table:
         )
 
     def with_labels(self, label_values: Mapping[str, Label | None]) -> "Table":
-        """The same rows with values of the label column read as a person said; nothing is read again. ValueError for
-        one that is neither safe nor unsafe.
-        """
+        """The same with values of the label column read as a person said. ValueError for neither safe nor unsafe."""
         said = {value: None if label is None else Label(label) for value, label in label_values.items()}
         if Label.ESCALATE in said.values():
             raise ValueError("a reference label is safe or unsafe")
@@ -287,9 +283,7 @@ READERS: list[Callable[[Source, str | None], FileLayout | None]] = [
     find_workbook,
     _find_text,
 ]
-"""Each finds how the rows of a file are read, of a workbook those of the sheet named; None for a file of another kind.
-Asked in this order; the last one reads every text, and refuses what holds none.
-"""
+"""Each finds how the rows of a file, or of this sheet, are read; None for another kind. The last one reads any text."""
 
 
 def columns_of(layout: FileLayout) -> tuple[str, ...]:

@@ -1,6 +1,4 @@
-"""A file and its rows: where the bytes come from, why it is refused, what stands in a row's cells, and the cases that
-rows become.
-"""
+"""A file and its rows: where the bytes come from, why it is refused, what its cells hold, what becomes of a row."""
 
 import ast
 import io
@@ -144,9 +142,7 @@ Fields = dict[str, str | None]
 
 
 def cell_of(value: object) -> str | None:
-    """A value as a cell: texts as they are, truth values and numbers as they are written, what has parts as JSON.
-    Bytes are text in UTF-8; what does not fit stands as in a text file, as lone surrogates.
-    """
+    """A value as a cell: numbers as they are written, what has parts as JSON, bytes as text in UTF-8."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):

@@ -1,6 +1,4 @@
-"""Text files: in which encoding they are, and delimited text read strictly, where a quote that never closes refuses the
-file, and a cell too many the row.
-"""
+"""The encoding of text, and delimited text: a quote never closed refuses the file, a cell too many only the row."""
 
 import codecs
 import csv

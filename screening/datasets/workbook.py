@@ -55,9 +55,7 @@ _REFERENCE = re.compile(r"([A-Za-z]{1,4})\d*")
 
 
 def find_workbook(source: Source, wanted: str | None = None) -> FileLayout | None:
-    """The sheet of that name, else the first that is not hidden, and its header; None for another kind of file.
-    FileRefused when the workbook is damaged, the sheet has no rows, or there is none of that name.
-    """
+    """The sheet of that name, else the first that is not hidden; None for another kind of file."""
     with open_source(source) as stream:
         if not stream.read(4).startswith(_ZIP):
             return None
@@ -97,11 +95,8 @@ def _read(source: Source, sheet: str, columns: tuple[str, ...], header_line: int
 def _opened(source: Source) -> Iterator["_Book"]:
     with open_source(source) as stream, damage_refused(FileFormat.WORKBOOK), zipfile.ZipFile(stream) as archive:
         _require_loosely_packed(archive.infolist())
-        book = _Book(archive)
-        try:
-            yield book
-        finally:
-            book.close()
+        with SpooledTemporaryFile(max_size=_IN_MEMORY) as strings:
+            yield _Book(archive, strings)
 
 
 def _require_loosely_packed(parts: list[zipfile.ZipInfo]) -> None:
@@ -118,7 +113,7 @@ def _require_loosely_packed(parts: list[zipfile.ZipInfo]) -> None:
 class _Book:
     """The parts of a workbook: its sheets by name, which styles are dates, and the strings that cells share."""
 
-    def __init__(self, archive: zipfile.ZipFile) -> None:
+    def __init__(self, archive: zipfile.ZipFile, strings: IO[bytes]) -> None:
         from openpyxl.utils.datetime import MAC_EPOCH, WINDOWS_EPOCH
 
         self._archive = archive
@@ -139,11 +134,8 @@ class _Book:
         since_1904 = any(one.get("date1904") in ("1", "true") for one in root.iterfind(".//{*}workbookPr"))
         self._epoch = MAC_EPOCH if since_1904 else WINDOWS_EPOCH
         self._dates = _date_styles(self._small(parts["styles"])) if "styles" in parts else {}
-        self._shared = _SharedStrings(archive.open(parts["sharedStrings"])) if "sharedStrings" in parts else None
-
-    def close(self) -> None:
-        if self._shared is not None:
-            self._shared.close()
+        part = archive.open(parts["sharedStrings"]) if "sharedStrings" in parts else None
+        self._shared = None if part is None else _SharedStrings(part, strings)
 
     def rows(self, name: str) -> Iterator[tuple[int, dict[int, str]]]:
         """The rows of a sheet by the number that Excel shows, with the cells that are not empty by their place."""
@@ -206,13 +198,12 @@ class _Book:
 class _SharedStrings:
     """The strings by their number, read as far as they are asked for and kept on disk."""
 
-    def __init__(self, part: IO[bytes]) -> None:
-        self._strings = _elements(part)
-        self._part = part
-        self._kept: IO[bytes] = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed with the book
-        self._ends = array("Q", [0])
+    def __init__(self, part: IO[bytes], kept: IO[bytes]) -> None:
+        self._strings, self._kept, self._ends = _elements(part), kept, array("Q", [0])
 
     def __getitem__(self, number: int) -> str:
+        if number < 0:
+            raise IndexError(number)
         while number >= len(self._ends) - 1:
             kept = unescape(next(self._strings)).encode("utf-8", "surrogatepass")
             self._kept.seek(self._ends[-1])
@@ -221,10 +212,6 @@ class _SharedStrings:
         self._kept.seek(self._ends[number])
         content = self._kept.read(self._ends[number + 1] - self._ends[number])
         return content.decode("utf-8", "surrogatepass")
-
-    def close(self) -> None:
-        self._kept.close()
-        self._part.close()
 
 
 def unescape(text: str) -> str:

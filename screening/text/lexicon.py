@@ -46,10 +46,7 @@ class Wording(NamedTuple):
 
 
 class Lexicon:
-    """The file of this name beside this one, as ``table``.
-
-    ``@name@`` in an expression stands for the entry of ``[words]`` with that name, which may hold others.
-    """
+    """The file of this name; ``@name@`` in an expression is the entry of its ``[words]``, which may hold others."""
 
     def __init__(self, name: str) -> None:
         text = Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8")

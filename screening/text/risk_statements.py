@@ -108,9 +108,7 @@ def _stands_near(stream: str, match: re.Match[str]) -> bool:
 
 
 class _Rules(NamedTuple):
-    """The file, compiled: ``near`` is what makes a statement imminent, ``subjects`` where each subject is left out,
-    ``swapped`` words by their first letter and all their letters.
-    """
+    """The file, compiled; ``swapped`` are words by their first letter and all their letters."""
 
     wordings: tuple[Wording, ...]
     near: re.Pattern[str]

@@ -5,6 +5,7 @@ turned around.
 import io
 import json
 import zipfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from screening.datasets.mapping import (
     ConversationReading,
     FileMapping,
     Shape,
+    column_mapping,
     find_column,
     mapping_json,
     propose_mapping,
@@ -68,10 +70,12 @@ def test_a_mapping_comes_back_from_its_file() -> None:
         speakers=(("Ann", Role.USER),),
     )  # fmt: skip
     for kept in (
+        FileMapping(columns=ColumnMapping(text="te\udcf8t")),
         FileMapping(columns=columns, labels={"Ideation": Label.UNSAFE, "other": None}, sheet="S"),
         FileMapping(columns=ColumnMapping(text="words", id="c", where="link", conversation=asked)),
     ):
         assert read_mapping(mapping_json(kept)) == kept
+        assert kept.columns and column_mapping(asdict(kept.columns)) == kept.columns
     begun = '{"second_look_mapping": 1, '
     for wrong, words in {
         **dict.fromkeys(("", "[]", '{"second_look_mapping": 2}', "[" * 100_000), "no saved mapping"),

@@ -53,6 +53,7 @@ TABLES = tables(__file__)
         (gzip.compress(b"id,text\n1,a\n", mtime=0), "a gzip archive"),
         (b"PK\x05\x06" + bytes(18), "not an Excel workbook"),
         (WORKBOOK[:400], "damaged or cut off"),
+        (packed_workbook(b"", b'<row><c t="s"><v>-2</v></c></row>'), "damaged or cut off"),
         (b"\xd0\xcf\x11\xe0rest", "old Office document"),
         (b"," * 60_000 + b"\n" + b"," * 60_000 + b"\n", "60,001 columns"),
         (workbook(("id", "text", "text"), (1, "fine", RISK)), "Say which one it is"),
