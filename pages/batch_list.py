@@ -95,7 +95,7 @@ def show(one: BatchSummary) -> None:
         st.caption("No living authors: reviewed in random order, with no priority.")
     state = one.progress.state
     each, now_and_then = (None, None) if state in ENDED else (POLL_S, progress.WAYS_S)
-    may_see_queue = is_allowed(person, Action.VIEW_COUNTS)
+    may_see_queue, linked = is_allowed(person, Action.VIEW_COUNTS), is_allowed(person, Action.VIEW_RESULTS)
     left, right = st.columns([3, 2], gap="medium") if may_see_queue else (st.container(), None)
     if right is not None:
         with right, st.container(border=True, height="stretch", key="door_review"):
@@ -105,9 +105,13 @@ def show(one: BatchSummary) -> None:
         st.fragment(poll_session(live), run_every=each)(one.id, *shown)
         progress.missing_rows(person, one, progress.find_stopped(one.id, state))
         controls(one)
+        if one.intake.get("labels") and linked:
+            words = "Compare with the file's own labels"
+            of_batch = {"batch": one.id}
+            st.page_link(shell.FOLDER / "errors.py", label=words, icon=":material/rule:", query_params=of_batch)
     st.fragment(poll_session(progress.ways_panel), run_every=now_and_then)(db, person, one)
     worklist_panel(one)
-    if is_allowed(person, Action.VIEW_RESULTS):
+    if linked:
         hide_switch(db, person)
     downloads.batch_files(person, one)
 
@@ -123,7 +127,7 @@ def review_card(one: BatchSummary) -> None:
     st.markdown(" ".join(badges))
     kept = number - found.free
     words = f"{found.free:,} unassigned" + (f", {kept:,} assigned to somebody or reviewed by you" if kept else "")
-    st.caption(f"{words}. Quality checks may be among them; which ones is not shown.")
+    st.caption(f"{words}. Quality checks may be among them; the queue does not show which.")
     with st.container(key="main_door"):
         st.page_link(
             shell.FOLDER / "inbox.py",

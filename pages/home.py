@@ -142,9 +142,9 @@ def doors() -> list[Callable[[], None]]:
 
 st.title("Second Look")
 st.markdown(
-    "Second Look screens texts for signs of self-harm or suicide risk: AI agents label each text, and whatever they "
-    "label unsafe or cannot decide goes to a clinician. Clinicians' labels correct the data and measure what the AI "
-    "misses."
+    "Second Look screens texts for signs of self-harm or suicide risk: AI agents label each text. What they cannot "
+    "decide goes to a clinician, and so does what they label unsafe unless an upload is set otherwise. Clinicians' "
+    "labels correct the data and measure what the AI misses."
 )
 if is_allowed(person, Action.VIEW_COUNTS):
     st.fragment(auth.poll_session(nobody_told), run_every=CLAIMS_S)()

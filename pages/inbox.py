@@ -51,7 +51,7 @@ def exposure_words() -> str:
     """How many texts this person has opened since midnight (UTC), and since their last break: each sees their own."""
     today, hours = reports.exposure(db, by, last_midnight(by.now)), reports.STRETCH // timedelta(hours=1)
     since = f"since last break (last {hours} hours): {today.since_break:,}"
-    return f"Opened today: {today.texts:,} · {since} (visible only to you)"
+    return f"Texts you opened today, here and in results: {today.texts:,} · {since} (visible only to you)"
 
 
 def my_reviews_html() -> str:

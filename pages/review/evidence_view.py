@@ -75,7 +75,7 @@ def answers_words(run: Any) -> str:
 
 def outcome_sentence(shown: Evidence) -> str:
     """Outcome, calls and δ in a line; where something was read off from probabilities, that no error level holds."""
-    level = "" if shown.delta is None else f" · error bound δ = {shown.delta:g}"
+    level = "" if shown.delta is None else f" · error bound of the agents asked, together: δ = {shown.delta:g}"
     if any(run.distribution and not run.draws for run in shown.runs):
         level = " · read off from the server's probabilities: no error bound holds"
     return f"{outcome_words(shown)} {count_of(shown.calls, 'call')}{level}"

@@ -55,11 +55,11 @@ def links_html(links: Iterable[Link]) -> str:
 
 _OF_WHAT = {
     StatementKind.WISH: "a wish to be dead",
-    StatementKind.INTENT: "suicidal intent",
+    StatementKind.INTENT: "suicidal or self-harm intent",
     StatementKind.PLAN: "a suicide plan",
     StatementKind.MEANS: "means at hand",
-    StatementKind.ATTEMPT: "a suicide attempt",
-    StatementKind.SELF_INJURY: "self-injury",
+    StatementKind.ATTEMPT: "a suicide attempt or self-harm",
+    StatementKind.SELF_INJURY: "self-harm",
 }
 _FIRST_PERSON = re.compile(r"\b(?:i|i['’]?(?:m|ve|d|ll)|me|my|myself)\b", re.IGNORECASE)
 _REPORTED = re.compile(
@@ -81,19 +81,22 @@ class FlaggedPhrase:
 
 @lru_cache(maxsize=256)
 def flagged_phrases(text: str, thread: Thread | None = None) -> tuple[FlaggedPhrase, ...]:
-    """What the rules find stated in a text, or in the judged turns of a conversation.
+    """What the rules find stated in a text, or in the judged turns of a conversation; no phrase inside another one.
 
     >>> [phrase.words for phrase in flagged_phrases('I will kill myself tonight.')]
-    ['Flagged phrase: “kill myself” (first-person statement of suicidal intent, with a time or means)']
+    ['Flagged phrase: “kill myself” (first-person statement of suicidal or self-harm intent, with a time or means)']
     >>> [phrase.words for phrase in flagged_phrases('She wrote: "I want to die".')]
     ['Flagged phrase: “I want to die” (quoted or reported statement of a wish to be dead)']
     """
     parts = [(0, len(text))] if thread is None else [(turn.start, turn.end) for turn in thread.turns if turn.judged]
     told = dict[tuple[int, int], str]()
     for at, end in parts:
-        for one in risk_statements(text[at:end]):  # of the same words what is found first: an intent is no attempt yet
+        for one in risk_statements(
+            text[at:end]
+        ):  # of the same words what is found first: self-harm is no wish to be dead, an intent no attempt yet
             told.setdefault((at + one.start, at + one.end), _words(text[at:end], one))
-    return tuple(FlaggedPhrase(start=start, end=end, words=words) for (start, end), words in told.items())
+    whole = [one for one in told if not any(a <= one[0] and one[1] <= b and one != (a, b) for a, b in told)]
+    return tuple(FlaggedPhrase(start=start, end=end, words=told[start, end]) for start, end in whole)
 
 
 def _words(text: str, stated: RiskStatement) -> str:

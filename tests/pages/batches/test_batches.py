@@ -121,7 +121,7 @@ def test_what_follows_from_each_choice_is_reckoned_before_the_start(page_databas
         said = new_batch.review_estimate(found, 0.02, ended, settings)
         assert f"About {reviewed} cases to review" in said[Reach.READ]
         for reach in (Reach.LIST, Reach.COUNT):
-            assert f"about {unsafe} expected" in said[reach] and f"About {counted} cases to review" in said[reach]
+            assert f"about {unsafe} expected" in said[reach] and f"about {counted} cases to review" in said[reach]
 
 
 FILES = Path(__file__).parents[2] / "fixtures" / "bad_csv"
