@@ -10,13 +10,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 
-from jobs.agents import limited_agents
 from jobs.model_health import ModelHealth
 from jobs.notify import Notifier
 from jobs.overnight import OvernightRunner
 from jobs.process import DATABASE_THREADS, begin, exit_without_database, spare_loaded_objects, system_clock, worker_name
 from jobs.runner import AlreadyRunning, Runner, WorkerEnded, only_worker, runner_for
-from jobs.screening_job import ComparisonRunner, ScreeningJob
+from jobs.screening_job import ComparisonRunner, open_job
 from screening.settings import Settings
 from storage.database import Database
 from storage.site.health import processes
@@ -29,16 +28,13 @@ log = logging.getLogger("worker")
 async def work(settings: Settings, db: Database) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(DATABASE_THREADS, "database"))
-    name, clock = worker_name(), system_clock
-    async with limited_agents(settings, db, name) as agents:
-        health = ModelHealth(db=db, agents=agents, clock=clock)
-        job = ScreeningJob(db=db, agents=agents, clock=clock, worker=name, health=health)
-        notifier = Notifier(db=db, settings=settings, name=name, kind="worker", clock=clock)
+    async with open_job(settings, db, worker_name()) as job:
+        notifier = Notifier(db=db, settings=settings, name=job.worker, kind="worker", clock=system_clock)
         runner = runner_for(job, settings.cases_in_flight)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, _stop, runner)
         overnight = OvernightRunner(job, settings.overnight_poll_s)
-        beside = (_try_the_model(health, settings), overnight.run(), ComparisonRunner(job).run())
+        beside = (_try_the_model(job.health, settings), overnight.run(), ComparisonRunner(job).run())
         tasks = [asyncio.create_task(one) for one in beside]
         notifier.start()
         try:

@@ -25,12 +25,10 @@ from sqlalchemy import event, func, select
 from benchmarks.databases import log_statements, server_log, throwaway_url
 from benchmarks.figures import tell
 from benchmarks.processes import ask_bare, stub_server
-from jobs.agents import Agents
 from jobs.intake import configuration
-from jobs.model_health import ModelHealth
-from jobs.process import DATABASE_THREADS, spare_loaded_objects, system_clock
+from jobs.process import DATABASE_THREADS, spare_loaded_objects
 from jobs.runner import runner_for
-from jobs.screening_job import ScreeningJob
+from jobs.screening_job import open_job
 from screening.datasets.rows import NewCase
 from screening.pipeline.config import preset
 from screening.pipeline.files import load_prompts
@@ -168,26 +166,23 @@ def _counts(statements: list[str]) -> tuple[int, int]:
 async def _screen(db: Database, settings: Settings, cases: int, begins: Callable[[], None] = int) -> Cost:
     """As `worker.py` does it, until all is done."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(DATABASE_THREADS))
-    agents = Agents(settings)
-    health = ModelHealth(db=db, agents=agents, clock=system_clock)
-    job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker="w", health=health)
-    runner = runner_for(job, PLACES)
-    task = asyncio.create_task(runner.run())
-    await asyncio.sleep(1.0)  # connections are open, listeners listen
-    asked = configuration(settings, PIPELINE)
-    await health.try_configuration(asked, 0)
-    gc.collect()
-    spare_loaded_objects()
-    batch_id = await asyncio.to_thread(_batch, db, asked, cases)
-    begins()
-    before = time.process_time()
-    await asyncio.to_thread(close_intake, db, LOCAL_USER.at(datetime.now(UTC)), batch_id)
-    while not await asyncio.to_thread(_is_done, db):  # noqa: ASYNC110 - the database knows it
-        await asyncio.sleep(0.5)
-    took = time.process_time() - before
-    runner.stop()
-    await task
-    await agents.aclose()
+    async with open_job(settings, db, "w") as job:
+        runner = runner_for(job, PLACES)
+        task = asyncio.create_task(runner.run())
+        await asyncio.sleep(1.0)  # connections are open, listeners listen
+        asked = configuration(settings, PIPELINE)
+        await job.health.try_configuration(asked, 0)
+        gc.collect()
+        spare_loaded_objects()
+        batch_id = await asyncio.to_thread(_batch, db, asked, cases)
+        begins()
+        before = time.process_time()
+        await asyncio.to_thread(close_intake, db, LOCAL_USER.at(datetime.now(UTC)), batch_id)
+        while not await asyncio.to_thread(_is_done, db):  # noqa: ASYNC110 - the database knows it
+            await asyncio.sleep(0.5)
+        took = time.process_time() - before
+        runner.stop()
+        await task
     calls = db.value(select(func.sum(screenings.c.calls)))
     return took, int(calls)
 

@@ -15,13 +15,11 @@ from commands.batches import HideInReview, ResultsFile, exit_code
 from commands.file_options import FileReading, mapped_table, mapping_lines
 from commands.options import opened, say
 from commands.pipelines import chosen_pipeline
-from jobs.agents import limited_agents
 from jobs.intake import fill_batch, open_batch, require_overnight, unlabelled_rows
-from jobs.model_health import Breaker, ModelHealth
 from jobs.overnight import OvernightRunner
 from jobs.process import retry_in_thread, system_clock, worker_name
 from jobs.runner import AlreadyRunning, LocalRunner, only_worker, runner_for
-from jobs.screening_job import ScreeningJob
+from jobs.screening_job import ScreeningJob, open_job
 from screening.datasets.reader import Table, describe_reading
 from screening.labels import Label
 from screening.pipeline.config import PipelineConfig
@@ -202,11 +200,8 @@ async def screen_batch(
 
     No case is screened twice and no limit exceeded, whatever other workers there are.
     """
-    name = worker_name("command line ")
-    async with limited_agents(settings, db, name) as agents:
+    async with open_job(settings, db, worker_name("command line "), patience_s=patience_s) as job:
         telling = asyncio.create_task(_keep_telling(tell))
-        health = ModelHealth(db=db, agents=agents, clock=system_clock, breaker=Breaker(patience_s=patience_s))
-        job = ScreeningJob(db=db, agents=agents, clock=system_clock, worker=name, health=health)
         try:
             with only_worker(db.lock_file) if db.kind == "sqlite" else nullcontext():
                 await _work(job, settings, batch_id)
@@ -223,7 +218,7 @@ async def _work(job: ScreeningJob, settings: Settings, batch_id: str) -> None:
     if is_overnight(job.db, batch_id):
         await OvernightRunner(job, settings.overnight_poll_s).until_over(batch_id)
     elif job.db.kind == "sqlite":
-        await LocalRunner(job, settings.cases_in_flight, until_done=True).run()
+        await LocalRunner(job, settings.cases_in_flight).until_done()
     else:
         runner = runner_for(job, settings.cases_in_flight)
         work, over = asyncio.create_task(runner.run()), asyncio.create_task(_over(job.db, batch_id))

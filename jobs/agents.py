@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from jobs.process import retry_in_thread
-from screening.models.http import HttpModel, default_gate
+from screening.models.http import HttpModel, default_gate, describe
 from screening.models.retries import RateGate
 from screening.models.settings import ModelSettings, is_local
 from screening.models.simulated import SimulatedSampler
@@ -80,7 +80,15 @@ def settings_for(settings: Settings, agent: NodeAgent) -> ModelSettings:
     return replace(asked, base_url=server.url, protocol=spoken, api_key=None, breaks_off=stops).with_adaptive_calls()
 
 
-def servers_used(settings: Settings, pipeline: PipelineConfig) -> dict[str, Any]:
+def describe_agents(settings: Settings, pipeline: PipelineConfig) -> Mapping[str, Any]:
+    """What a configuration records of those who answer it, asking nobody. ValueError where they cannot be asked so."""
+    if settings.simulated:
+        return SimulatedSampler(settings.seed).describe()
+    usual = describe(model_settings(settings), load_prompts(settings.prompts_directory))
+    return {**usual, **_servers_used(settings, pipeline)}
+
+
+def _servers_used(settings: Settings, pipeline: PipelineConfig) -> dict[str, Any]:
     """What a configuration records of the named servers that its agents ask, as ``servers``: host, protocol and a mark
     of the path of each, never a key. Empty where none is asked, and where agents are simulated.
     """
@@ -95,7 +103,9 @@ def servers_used(settings: Settings, pipeline: PipelineConfig) -> dict[str, Any]
 
 
 def _breaks_off(said: bool | None, url: str | None) -> bool:
-    """As the administrator says, else on local addresses alone."""
+    """Whether calls whose answers no longer matter are broken off there: as the administrator says, else where the
+    address is local, which bills nothing; never at the paid service.
+    """
     return url is not None and (is_local(url) if said is None else said)
 
 
@@ -135,39 +145,39 @@ class Agents:
     """The samplers of one process; close it. A `gate` shares one rate limit with other processes."""
 
     def __init__(self, settings: Settings, gate: RateGate | None = None) -> None:
-        self._settings = settings
+        self.settings = settings
         self._gate = gate
         self._models: dict[ModelSettings, HttpModel] = {}
         self._answering: dict[tuple[NodeAgent, tuple[str, ...] | None], HttpModel] = {}
         self._simulated: dict[int, SimulatedSampler] = {}
 
-    def describe(self, seed: int) -> Mapping[str, Any]:
-        """What identifies the usual agents in a configuration; of others tells `servers_used`."""
-        usual = self._simulation(seed) if self._settings.simulated else self.model_for(NodeAgent())
-        return usual.describe()
-
     def sampler(self, configuration: Configuration, seed: int) -> DrawSource:
         """The sampler of this configuration; SamplerError where the settings name others: a batch never mixes two."""
-        simulated = configuration.sampler.get("sampler") == "simulated"
-        names = accepted_names(configuration)
-        sampler = self._simulation(seed) if simulated else self.model_for(NodeAgent(), names)
-        servers = {} if simulated else servers_used(self._settings, configuration.pipeline)
-        if configuration.sampler != {**sampler.describe(), **servers}:
+        sampler: SimulatedSampler | _ByNode
+        present: Mapping[str, object]
+        if configuration.sampler.get("sampler") == "simulated":
+            sampler = self._simulation(seed)
+            present = sampler.describe()
+        else:
+            sampler = _ByNode(self, accepted_names(configuration))
+            servers = _servers_used(self.settings, configuration.pipeline)
+            present = {**self.model_for(NodeAgent(), sampler.names).described, **servers}
+        if configuration.sampler != present:
             raise SamplerError(
                 "configuration_changed",
                 "This batch began with other agents than the present settings name: restore them or start it anew.",
                 stops_batch=True,
             )
-        return sampler if simulated else _ByNode(self, names)
+        return sampler
 
     def model_for(self, agent: NodeAgent, names: tuple[str, ...] | None = None) -> HttpModel:
         """The model of a node, one a setting; ``names`` count in its answers. SamplerError for an unknown server."""
         if (agent, names) not in self._answering:
-            asked = settings_for(self._settings, agent)
+            asked = settings_for(self.settings, agent)
             asked = asked if names is None else replace(asked, accepted_names=names)
             if asked not in self._models:
-                prompts = load_prompts(self._settings.prompts_directory)
-                self._gate = self._gate or default_gate(model_settings(self._settings))
+                prompts = load_prompts(self.settings.prompts_directory)
+                self._gate = self._gate or default_gate(model_settings(self.settings))
                 self._models[asked] = HttpModel(asked, prompts, gate=self._gate)
             self._answering[agent, names] = self._models[asked]
         return self._answering[agent, names]
@@ -187,14 +197,14 @@ class Agents:
         from screening.models.anthropic import MessageBatches  # the vendor's library takes long to import
 
         self.sampler(configuration, 0)
-        prompts, usual = load_prompts(self._settings.prompts_directory), model_settings(self._settings)
-        if why := overnight_obstacle(self._settings, configuration.pipeline):
+        prompts, usual = load_prompts(self.settings.prompts_directory), model_settings(self.settings)
+        if why := overnight_obstacle(self.settings, configuration.pipeline):
             raise SamplerError("no_message_batches", why, stops_batch=True)
         return MessageBatches(usual, prompts)
 
     async def preflight(self, configuration: Configuration) -> Sequence[Preflight]:
         """Ask each of its models once, with a harmless text; no simulated ones. SamplerError for an unknown server."""
-        if self._settings.simulated:
+        if self.settings.simulated:
             return ()
         names = accepted_names(configuration)
         models = dict.fromkeys(self.model_for(node.agent, names) for node in configuration.pipeline.nodes)
@@ -206,7 +216,7 @@ class Agents:
 
     def _simulation(self, seed: int) -> SimulatedSampler:
         if seed not in self._simulated:
-            self._simulated[seed] = SimulatedSampler(seed, latency_s=self._settings.simulated_latency_s)
+            self._simulated[seed] = SimulatedSampler(seed, latency_s=self.settings.simulated_latency_s)
         return self._simulated[seed]
 
 
@@ -226,9 +236,6 @@ class _ByNode:
 
     def distribution(self, request: DrawRequest) -> Awaitable[LabelDistribution] | None:
         return self.agents.model_for(request.agent, self.names).distribution(request)
-
-    def describe(self) -> Mapping[str, object]:
-        return self.agents.model_for(NodeAgent(), self.names).describe()
 
 
 # One rate limit and one concurrency limit for all workers on a database: the account they use is one.

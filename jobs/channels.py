@@ -10,13 +10,13 @@ and redirects, and is ended when it takes long: whatever a service's library doe
 for it nor lend it their network.
 """
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
 import json
 import os
 import socket
-import ssl
 import subprocess
 import sys
 import threading
@@ -24,8 +24,6 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TookTooLong
-from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -40,7 +38,9 @@ class NotSent(Exception):
 
 
 def target_of(address: str, *, private: bool) -> SplitResult:
-    """ValueError where it is no address of a webhook: https, or ``private`` http."""
+    """The parts of a webhook's address. ValueError for one that is not https (http too where ``private`` addresses are
+    allowed), or that holds what would be sent elsewhere or to nobody: a name, a password, a fragment, spaces.
+    """
     parts = urlsplit(address.strip())
     if parts.scheme != "https" and not (private and parts.scheme == "http"):
         raise ValueError("a webhook's address begins with https://")
@@ -52,7 +52,8 @@ def target_of(address: str, *, private: bool) -> SplitResult:
 
 
 def signature(secret: str, timestamp: int, body: bytes) -> str:
-    """Which the receiver computes as well to compare.
+    """HMAC-SHA256 of ``<timestamp>.<body>``, in hexadecimal after the scheme's version, which the receiver computes as
+    well to compare. The timestamp is in it so that a kept message cannot be sent again later as new.
 
     >>> signature("key", 1, b"{}")[:16]
     'v1=1ba6b8171186e'
@@ -77,8 +78,8 @@ def post(
 
 
 def permitted_address(host: str, port: int, *, private: bool) -> str:
-    """An address to connect to as it is: looked up once, so that no second look-up can lead elsewhere. NotSent where
-    any of the host's is not public and ``private`` ones are not allowed.
+    """An address of the host, to be connected to as it is: looked up once, so that no second look-up leads elsewhere.
+    NotSent where there is none within `TIMEOUT_S`, or any is not public and ``private`` ones are not allowed.
     """
     pool = ThreadPoolExecutor(1, "lookup")
     try:
@@ -113,60 +114,34 @@ def is_public(address: str) -> bool:
     return parsed.is_global and not parsed.is_multicast and not parsed.is_reserved
 
 
-class _Fixed(HTTPConnection):
-    """A connection to an address that was looked at, under the host's name."""
-
-    def __init__(self, target: SplitResult, private: bool, within_s: float) -> None:
-        self._encrypted = target.scheme == "https"
-        begun = time.monotonic()
-        super().__init__(str(target.hostname), target.port or self.default_port)
-        self._address = permitted_address(self.host, self.port, private=private)
-        self.timeout = self.left_s = max(0.1, within_s - (time.monotonic() - begun))
-        self.cut = False
-
-    def connect(self) -> None:
-        """Connect to the address itself; the certificate must be the host's. It can be cut off at every moment."""
-        self.sock = socket.create_connection((self._address, self.port), self.timeout)
-        if self._encrypted:
-            self.sock = ssl.create_default_context().wrap_socket(
-                self.sock, server_hostname=self.host, do_handshake_on_connect=False
-            )
-            if not self.cut:
-                self.sock.do_handshake()
-        if self.cut:
-            raise TimeoutError
-
-    @property
-    def default_port(self) -> int:  # type: ignore[override]
-        return HTTPSConnection.default_port if self._encrypted else HTTPConnection.default_port
-
-
 def _exchange(target: SplitResult, body: bytes, headers: Mapping[str, str], *, private: bool) -> int:
-    """The status of the answer, all of it within the time limit, looking up and connecting too, however it drips."""
-    connection = _Fixed(target, private, TIMEOUT_S)
-    path = (target.path or "/") + (f"?{target.query}" if target.query else "")
-    limit = threading.Timer(connection.left_s, _cut, [connection])
-    limit.daemon = True
-    limit.start()
+    """The status of the answer, all of it within the time limit, looking up and connecting too, however it drips. Asked
+    at the address that was looked at; the certificate must be the host's.
+    """
+    import aiohttp  # only processes that have something to tell wait for it
+    from yarl import URL
+
+    begun, host, port = time.monotonic(), str(target.hostname), target.port or (443 if target.scheme == "https" else 80)
+    address = permitted_address(host, port, private=private)
+    limit = aiohttp.ClientTimeout(total=max(0.1, TIMEOUT_S - (time.monotonic() - begun)))
+    there = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    url = URL(target._replace(netloc=there).geturl(), encoded=True)
+
+    async def ask() -> int:
+        async with (
+            aiohttp.ClientSession(timeout=limit, headers={**headers, "Host": target.netloc}) as session,
+            session.post(url, data=body, allow_redirects=False, server_hostname=host) as answer,
+        ):
+            return answer.status
+
     try:
-        connection.request("POST", path, body=body, headers=dict(headers))
-        status = connection.getresponse().status
-        if connection.cut:
-            raise NotSent("took too long")
-        return status
-    except (OSError, HTTPException, ValueError, AttributeError) as failed:
-        if isinstance(failed, ssl.SSLError) and not connection.cut:
-            raise NotSent("the connection could not be encrypted, or the certificate is not the host's") from None
-        raise NotSent("took too long" if connection.cut else f"no answer ({type(failed).__name__})") from None
-    finally:
-        limit.cancel()
-        connection.close()
-
-
-def _cut(connection: _Fixed) -> None:
-    connection.cut = True
-    with suppress(OSError, AttributeError):
-        connection.sock.shutdown(socket.SHUT_RDWR)
+        return asyncio.run(ask())
+    except TimeoutError:
+        raise NotSent("took too long") from None
+    except aiohttp.ClientSSLError:
+        raise NotSent("the connection could not be encrypted, or the certificate is not the host's") from None
+    except (aiohttp.ClientError, OSError, ValueError) as failed:
+        raise NotSent(f"no answer ({type(failed.__cause__ or failed).__name__})") from None
 
 
 PROGRAM = Path(__file__).parent.parent

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,8 @@ MOST_EXTENDED = 300
 
 DRAWS = max(BUDGETS)
 OWN = "Your run"
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+T = TypeVar("T")
 Rule = Literal["pairwise", "elimination"]
 
 
@@ -73,7 +74,7 @@ class Ask:
 
 
 def ask_of(db: Database, actor: Actor, batch_id: str) -> Ask:
-    """Raises Forbidden, UnknownBatch."""
+    """The question of this person about this batch as it stands now. Raises Forbidden, UnknownBatch."""
     require(actor, Action.VIEW_RESULTS)
     return Ask(actor=actor, batch_id=batch_id, standing=batch_now(db, actor, batch_id))
 
@@ -133,28 +134,29 @@ class Missed:
     cases: Cases
 
 
-def kept(compute: F) -> F:
+def kept_by_draws(compute: Callable[Concatenate[Database, Ask, P], T]) -> Callable[Concatenate[Database, Ask, P], T]:
     """What depends on a batch's draws and file alone, kept for the two used last. Raises Forbidden, also where somebody
     else's computation is kept.
     """
-    values: Cache[Any] = Cache(2)
+    values: Cache[T] = Cache(2)
 
     @wraps(compute)
-    def find(db: Database, ask: Ask, *more: Any) -> Any:
+    def find(db: Database, ask: Ask, /, *more: P.args, **named: P.kwargs) -> T:
         require(ask.actor, Action.VIEW_RESULTS)
-        return values.of((ask.batch_id, ask.standing.settled, *more), lambda: compute(db, ask, *more))
+        key = ask.batch_id, ask.standing.settled, *more, *named.items()
+        return values.of(key, lambda: compute(db, ask, *more, **named))
 
-    return cast(F, find)
+    return find
 
 
-@kept
+@kept_by_draws
 def columns(db: Database, ask: Ask) -> RecordedColumns:
     """The batch as it was recorded."""
     tell("Reading the draws")
     return recorded_columns(db, ask.actor, ask.batch_id)
 
 
-@kept
+@kept_by_draws
 def experiment(db: Database, ask: Ask) -> Experiment:
     """The batch's draws as they stand, with the file's labels."""
     batch = columns(db, ask)
@@ -194,7 +196,7 @@ def evaluate_batch(db: Database, ask: Ask) -> Evaluated:
     )
 
 
-@kept
+@kept_by_draws
 def replayed(db: Database, ask: Ask) -> tuple[tuple[Metrics, ...], tuple[Told, ...]]:
     """All conditions: figures, and by case what is compared."""
     found, results = experiment(db, ask), []

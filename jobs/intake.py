@@ -17,7 +17,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import BinaryIO
 
-from jobs.agents import Agents, overnight_obstacle, servers_used
+from jobs.agents import describe_agents, overnight_obstacle
 from jobs.process import Clock, retry
 from screening.datasets.mapping import ColumnMapping, column_mapping
 from screening.datasets.reader import Table, read_table
@@ -96,10 +96,9 @@ def usual_pipeline(db: Database, settings: Settings) -> PipelineConfig:
 
 def configuration(settings: Settings, pipeline: PipelineConfig) -> Configuration:
     """The configuration of a screening that begins now: everything its outcomes depend on."""
-    asked = {**Agents(settings).describe(settings.seed), **servers_used(settings, pipeline)}
     texts = {"max_text_characters": settings.max_text_characters, "languages": list(settings.languages)}
     masking = {"masking": MASKING_VERSION} if settings.mask_before_sending else {}
-    return Configuration(pipeline=pipeline, sampler=asked, texts={**texts, **masking})
+    return Configuration(pipeline=pipeline, sampler=describe_agents(settings, pipeline), texts={**texts, **masking})
 
 
 def open_batch(

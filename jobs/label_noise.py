@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from jobs.computing import tell
-from jobs.evaluating import Ask, Cases, columns, comparable_outcomes, kept
+from jobs.evaluating import Ask, Cases, columns, comparable_outcomes, kept_by_draws
 from screening.evaluation.corrected import (
     RATES,
     UNREAD,
@@ -93,7 +93,7 @@ def controls(free: Integers, top: int, seed: str) -> tuple[tuple[int, ...], floa
     return drawn, len(drawn) / len(rest) if rest else 0.0
 
 
-@kept
+@kept_by_draws
 def order_labels(db: Database, ask: Ask, ranking: Ranking) -> tuple[RecordedColumns, ReviewOrder]:
     batch = columns(db, ask)
     tell("Ranking the labels")

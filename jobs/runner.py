@@ -70,12 +70,12 @@ def only_worker(lock_file: Path) -> Iterator[None]:
 
 
 class LocalRunner:
-    """Takes up to ``places`` pending cases, interactive first; with ``until_done`` it ends when nothing is pending."""
+    """Takes up to ``places`` pending cases, interactive first."""
 
-    def __init__(self, job: ScreeningJob, places: int, *, until_done: bool = False) -> None:
+    def __init__(self, job: ScreeningJob, places: int) -> None:
         self._job = job
         self._places = places
-        self._until_done = until_done
+        self._until_done = False
         self._stopping = asyncio.Event()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._next: deque[str] = deque()
@@ -86,6 +86,11 @@ class LocalRunner:
     def stop(self) -> None:
         """Ask `run` to end; cases in flight are interrupted and stay pending."""
         self._stopping.set()
+
+    async def until_done(self) -> None:
+        """Work until nothing is pending, what was put off included."""
+        self._until_done = True
+        await self.run()
 
     async def run(self) -> None:
         beside = [asyncio.create_task(self._interactive()), asyncio.create_task(self._withdraw_unwatched())]

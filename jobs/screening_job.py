@@ -6,14 +6,15 @@ It may be started twice, on any machine, after any crash: runs and outcomes are 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from jobs.agents import Agents
-from jobs.model_health import ModelHealth
-from jobs.process import Clock, held, retry_in_thread
+from jobs.agents import Agents, limited_agents
+from jobs.model_health import Breaker, ModelHealth
+from jobs.process import Clock, held, retry_in_thread, system_clock
 from jobs.spend_guard import CaseSpend, Metered, Permission, SpendGuard
 from screening.pipeline.draws import (
     Bill,
@@ -26,6 +27,7 @@ from screening.pipeline.draws import (
 from screening.pipeline.engine import NodeRun, Reason, Screening, guard_for, screen, to_a_human
 from screening.pipeline.files import error_kind
 from screening.review.policy import SYSTEM
+from screening.settings import Settings
 from storage.batches import pending, screenings, single_texts
 from storage.batches.batch_state import Caps
 from storage.batches.configurations import Configurations
@@ -56,6 +58,13 @@ T = TypeVar("T")
 
 class Withdrawn(Exception):
     """The batch was paused, cancelled or capped, or another start was first: the case stays as it is."""
+
+
+def told(error: Exception) -> tuple[str, str]:
+    """The kind of an error, and what may be said of it: a bug's own words may quote a text."""
+    if isinstance(error, SamplerError):
+        return error.kind, str(error)
+    return "internal_error", type(error).__name__
 
 
 class ScreeningJob:
@@ -102,38 +111,26 @@ class ScreeningJob:
         except Exception as error:  # it would fail at every start: it must neither come again at once nor be lost
             log.error("case %s could not be begun: %s", case_id, type(error).__name__)
             if not is_lost_connection(error):  # else it stays ready, and starts of dead workers keep counting
-                what = "internal_error", type(error).__name__
-                await retry_in_thread(record_error, self.db, case_id, *what, self.clock())
+                await retry_in_thread(record_error, self.db, case_id, *told(error), self.clock())
             return None
 
     async def _keep_errors(self, case: CaseForScreening, spend: CaseSpend) -> None:
         try:
             await self._screen(case, spend)
-        except Withdrawn:
+        except (Withdrawn, asyncio.CancelledError) as left:
             await retry_in_thread(give_back, self.db, case, self.clock(), calls=spend.lost_calls)
-        except asyncio.CancelledError:
-            await retry_in_thread(give_back, self.db, case, self.clock(), calls=spend.lost_calls)
-            raise
-        except SamplerError as error:
-            await retry_in_thread(
-                record_error,
-                self.db,
-                case.case_id,
-                error.kind,
-                str(error),
-                self.clock(),
-                calls=spend.lost_calls,
-                stops_batch=error.stops_batch,
-                again_in=self._again_in(case, error),
-            )
+            if isinstance(left, asyncio.CancelledError):
+                raise
         except Exception as error:  # a bug must leave the case pending and visible, never decided
-            log.error("case %s failed: %s", case.case_id, type(error).__name__)
-            now, calls = self.clock(), spend.lost_calls
-            if is_lost_connection(error):
-                await retry_in_thread(record_interruption, self.db, case.case_id, now, calls=calls)
+            more: dict[str, Any] = {"calls": spend.lost_calls}
+            if isinstance(error, SamplerError):
+                more |= {"stops_batch": error.stops_batch, "again_in": self._again_in(case, error)}
             else:
-                what = "internal_error", type(error).__name__
-                await retry_in_thread(record_error, self.db, case.case_id, *what, now, calls=calls)
+                log.error("case %s failed: %s", case.case_id, type(error).__name__)
+            if is_lost_connection(error):
+                await retry_in_thread(record_interruption, self.db, case.case_id, self.clock(), **more)
+            else:
+                await retry_in_thread(record_error, self.db, case.case_id, *told(error), self.clock(), **more)
 
     async def _screen(self, case: CaseForScreening, spend: CaseSpend) -> None:
         if case.starts > MOST_STARTS or case.stopped:
@@ -198,6 +195,16 @@ class ScreeningJob:
     def retries_soon(self) -> bool:
         """Whether a case that was put off is soon due again, of which no write to the database will tell."""
         return time.monotonic() < self._due_again
+
+
+@asynccontextmanager
+async def open_job(
+    settings: Settings, db: Database, worker: str, *, patience_s: float | None = None
+) -> AsyncIterator[ScreeningJob]:
+    """A process's job, its agents under the limits that all workers share. ``patience_s`` as the `Breaker` has it."""
+    async with limited_agents(settings, db, worker) as agents:
+        health = ModelHealth(db=db, agents=agents, clock=system_clock, breaker=Breaker(patience_s=patience_s))
+        yield ScreeningJob(db=db, agents=agents, clock=system_clock, worker=worker, health=health)
 
 
 @dataclass(slots=True, kw_only=True)

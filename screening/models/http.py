@@ -44,8 +44,7 @@ class HttpModel:
     """Draws from one model. Close it (``async with``); it belongs to one event loop.
 
     ``gate`` shares one process's limits between models; ``rng`` makes nonces and code words and is the operating
-    system's unless a test needs to know them. ValueError for an unknown protocol, and without a base URL where the
-    protocol has no address of its own.
+    system's unless a test needs to know them. ValueError as `describe`.
     """
 
     def __init__(
@@ -56,11 +55,7 @@ class HttpModel:
         gate: RateGate | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        if settings.protocol not in FORMATS:
-            raise ValueError(f"no wire format is called {settings.protocol}")
-        named = settings.elsewhere if settings.protocol == "logprobs" else settings.base_url is not None
-        if not (named or _is_messages(settings)):
-            raise ValueError(f"{settings.protocol} needs a server of one's own: set a base URL")
+        self.described = describe(settings, prompts)
         self._format = FORMATS[settings.protocol]
         base = (settings.base_url or ANTHROPIC_URL).rstrip("/").removesuffix("/v1")
         self._server = _server(settings, f"{base}{self._format.path}")
@@ -85,29 +80,6 @@ class HttpModel:
     async def aclose(self) -> None:
         """Close the connections; the model cannot be asked afterwards."""
         await self._server.aclose()
-
-    def describe(self) -> dict[str, object]:
-        """What identifies this configuration in a screening's record: no key, no address beyond the host and a
-        mark of its path.
-
-        Sampling values are what is sent; whether a server obeys all of them cannot be seen from here.
-        """
-        messages, sampling = _is_messages(self._settings), self._settings.sampling
-        return {
-            "sampler": "anthropic" if messages else self._settings.protocol,
-            "model": self._settings.model,
-            "temperature": sampling.get("temperature"),
-            **({"api_version": self._settings.version_header} if messages else {}),
-            **({"most_unknown": self._settings.most_unknown} if self._settings.protocol == "logprobs" else {}),
-            "max_output_tokens": self._settings.max_output_tokens,
-            "thinking": "disabled",
-            **({"answers_as": sorted(self._settings.answering_models)} if self._settings.accepted_names else {}),
-            "prompts": self._prompts.version,
-            "host": self._settings.host,
-            **({"path": mark} if (mark := self._settings.path_mark) else {}),
-            "own_server": self._settings.elsewhere,
-            **{name: sampling.get(name) for name in NEUTRAL},
-        }
 
     async def preflight(self) -> Preflight:
         """One call with a harmless text: well only if a label comes. Where the request is refused the one cause that a
@@ -198,6 +170,35 @@ class HttpModel:
         if request.bill is not None:
             request.bill.record_answer(place, draw)
         return draw
+
+
+def describe(settings: ModelSettings, prompts: PromptSet) -> Mapping[str, object]:
+    """What identifies a model in a screening's record: no key, no address beyond the host and a mark of its path.
+    ValueError for an unknown protocol, and without a base URL where the protocol has no address of its own.
+
+    Sampling values are what is sent; whether a server obeys all of them cannot be seen from here.
+    """
+    if settings.protocol not in FORMATS:
+        raise ValueError(f"no wire format is called {settings.protocol}")
+    messages, sampling = _is_messages(settings), settings.sampling
+    named = settings.elsewhere if settings.protocol == "logprobs" else settings.base_url is not None
+    if not (named or messages):
+        raise ValueError(f"{settings.protocol} needs a server of one's own: set a base URL")
+    return {
+        "sampler": "anthropic" if messages else settings.protocol,
+        "model": settings.model,
+        "temperature": sampling.get("temperature"),
+        **({"api_version": settings.version_header} if messages else {}),
+        **({"most_unknown": settings.most_unknown} if settings.protocol == "logprobs" else {}),
+        "max_output_tokens": settings.max_output_tokens,
+        "thinking": "disabled",
+        **({"answers_as": sorted(settings.answering_models)} if settings.accepted_names else {}),
+        "prompts": prompts.version,
+        "host": settings.host,
+        **({"path": mark} if (mark := settings.path_mark) else {}),
+        "own_server": settings.elsewhere,
+        **{name: sampling.get(name) for name in NEUTRAL},
+    }
 
 
 class PlainServer:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Table, func, select
 
-from jobs.agents import Agents
+from jobs.agents import Agents, describe_agents
 from jobs.model_health import ModelHealth
 from jobs.process import system_clock
 from jobs.runner import LocalRunner, Runner, runner_for
@@ -113,8 +113,8 @@ def open_batch_of(
     db: Database, made_of: Agents | None = None, configured: Configuration | None = None, **more: Any
 ) -> tuple[str, datetime]:
     """An empty batch for these agents, else simulated ones, and when it was made."""
-    now = datetime.now(UTC)
-    usual = Configuration(pipeline=preset("recommended"), sampler=(made_of or agents()).describe(0))
+    now, pipeline = datetime.now(UTC), preset("recommended")
+    usual = Configuration(pipeline=pipeline, sampler=describe_agents((made_of or agents()).settings, pipeline))
     version = save_configuration(db, configured or usual, now)
     return create_batch(
         db, LOCAL_USER.at(now), NewBatch(name="posts", configuration_version=version, seed=0, **more)
@@ -171,5 +171,5 @@ def unended(db: Database) -> int:
 
 async def screened(db: Database, rows: int) -> str:
     batch_id = batch(db, rows)
-    await LocalRunner(job_of(db, agents()), PLACES, until_done=True).run()
+    await LocalRunner(job_of(db, agents()), PLACES).until_done()
     return batch_id

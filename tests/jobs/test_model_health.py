@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from jobs import model_health
-from jobs.agents import Agents
+from jobs.agents import Agents, describe_agents
 from jobs.intake import configuration
 from jobs.model_health import (
     FIRST_CASES,
@@ -198,7 +198,7 @@ async def test_another_name_has_the_model_tried_again_and_pauses_the_batch_until
         assert [event.action for event in events(db, ADMIN)].count("model_name_accepted") == 1
         async with aclosing(Agents(settings_now(db, running.settings_of(site.stub.url)))) as made_now:
             again = batch(db, 1, made_of=made_now)
-            assert "another-1" in made_now.describe(0)["answers_as"]
+            assert "another-1" in describe_agents(made_now.settings, preset("recommended"))["answers_as"]
         (third,) = db.values(select(cases.c.id).where(cases.c.batch_id == again))
         await site.job.screen_case(third)  # by a worker that began before it was accepted
         assert progress(db, again).unsafe == 1
@@ -214,7 +214,7 @@ async def test_a_paused_batch_goes_on_with_the_next_case_once_the_model_is_well(
             assert (found.why, found.human_review) == ("no_usable_answer", pauses * FIRST_CASES)
             resume(db, running.me(), site.batch_id)
         site.stub.plan = StubPlan(weights={"safe": 1.0})
-        await LocalRunner(job, 1, until_done=True).run()
+        await LocalRunner(job, 1).until_done()
         found = progress(db, site.batch_id)
     assert (found.state, found.human_review, found.safe) == (BatchState.FINISHED, 2 * FIRST_CASES, 2)
 

@@ -136,7 +136,7 @@ async def test_cases_end_with_the_pipeline_they_began_with(db: Database) -> None
         conn.execute(delete(pipeline_activations))
         conn.execute(delete(pipeline_versions))
     assert active_version(db) is None
-    await LocalRunner(job_of(db, agents()), PLACES, until_done=True).run()
+    await LocalRunner(job_of(db, agents()), PLACES).until_done()
     ended = db.values(select(screenings.c.configuration))
     asked = set(db.values(select(node_runs.c.node)))
     assert ended == [made.version] * 3 and asked == {node.name for node in four.nodes}
@@ -186,7 +186,7 @@ async def test_the_server_receives_the_masked_copy_and_the_table_keeps_the_text(
         async with aclosing(Agents(settings)) as agents:
             made = configuration(settings, preset("recommended"))
             batch_id = batch(db, [Row.text], configured=made)
-            await LocalRunner(job_of(db, agents), 4, until_done=True).run()
+            await LocalRunner(job_of(db, agents), 4).until_done()
         received = [json.dumps(body) for body in stub.counters.bodies]
     assert progress(db, batch_id).pending == 0 and len(received) >= 5
     assert all("Write to [mail]. I want to die." in one for one in received)

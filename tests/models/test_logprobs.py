@@ -95,7 +95,7 @@ async def test_a_pipeline_takes_one_call_a_node_and_claims_no_error_level_and_th
         found = await screen(TEXT, Guard(second_look=True), preset("recommended"), sampler)
         assert encode_draws(await sampler.draw(draw_batch(3))) == "SSS"
         assert "logprobs" not in stub.counters.bodies[-1]
-        assert sampler.describe()["most_unknown"] == 0.1
+        assert sampler.described["most_unknown"] == 0.1
     assert [(run.variant, run.read_off) for run in found.runs] == [("main", True), ("second_look", False)]
     assert found.outcome is Outcome.SAFE and found.calls == 12
 

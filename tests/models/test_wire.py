@@ -49,7 +49,7 @@ async def test_messages_carry_version_temperature_and_ten_tokens_and_usage_is_su
 async def test_another_server_gets_neutral_sampling_values_and_they_are_recorded():
     async with asked(model="llama3.1:8b", temperature=None, api_key=None) as (stub, sampler):
         await sampler.draw(draw_batch(1))
-        described, body = sampler.describe(), stub.counters.bodies[0]
+        described, body = sampler.described, stub.counters.bodies[0]
     sent = {name: body[name] for name in ("temperature", "top_p", "top_k", "min_p")}
     assert sent == {"temperature": 1.0, "top_p": 1.0, "top_k": 1_000_000, "min_p": 0.0}
     assert {name: described[name] for name in sent} == sent
@@ -114,7 +114,7 @@ async def test_no_text_and_no_key_is_logged_even_if_debug_logging_was_asked_for_
     with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, logger="anthropic"):
         async with asked(plan, max_retries=3, api_key=KEY) as (_, sampler):
             await sampler.draw(draw_batch(2, text=text))
-            described = repr(sampler) + json.dumps(sampler.describe())
+            described = repr(sampler) + json.dumps(sampler.described)
     assert "canary" not in caplog.text + repr(ModelSettings(api_key=KEY)) + described
 
 
@@ -127,7 +127,7 @@ async def test_every_protocol_fills_the_whole_port(kind):
     async with asked(protocol=kind) as (stub, one):
         draws = await one.draw(draw_batch(5, bill=bill))
         assert (await one.preflight()).ok
-        assert one.describe()["sampler"] == {"messages": "anthropic"}.get(kind, kind)
+        assert one.described["sampler"] == {"messages": "anthropic"}.get(kind, kind)
         body = stub.counters.bodies[0]
     assert bill.in_order() == list(draws) and len(draws) == 5
     assert [each["role"] for each in body["messages"]] == (["user"] if kind == "messages" else ["system", "user"])
@@ -179,7 +179,7 @@ async def test_a_format_of_two_functions_screens_a_text_and_nothing_odd_is_safe(
         settings = ModelSettings(protocol="completion", base_url=str(server.make_url("")), **USUAL)
         async with HttpModel(settings, load_prompts()) as sampler:
             found = await screen(TEXT, Guard(), preset("certified"), sampler)
-            assert sampler.describe()["sampler"] == "completion" and len(prompts) == found.calls
+            assert sampler.described["sampler"] == "completion" and len(prompts) == found.calls
     assert (found.outcome, found.reason) == (outcome, reason) and all("river" in prompt for prompt in prompts)
 
 
@@ -242,7 +242,7 @@ async def test_what_changes_the_distribution_changes_the_description_and_nothing
 
     async def described(given: PromptSet = prompts, **changes: object) -> dict[str, object]:
         async with HttpModel(replace(ModelSettings(base_url="http://models.example.org"), **changes), given) as sampler:
-            return sampler.describe()
+            return sampler.described
 
     values = {"model": "claude-sonnet-4-5", "temperature": 0.3, "base_url": "http://other.example.org"}
     for name, value in (values | {"api_version": "2026-10-21", "max_output_tokens": 12}).items():

@@ -53,13 +53,13 @@ async def screening_of(
     new = NewBatch(name=name, intake=intake)
     batch_id = open_batch(db, LOCAL_USER, preset("recommended"), new, settings, system_clock)
     fill_batch(db, LOCAL_USER, batch_id, read_table(content, name), settings, system_clock)
-    await LocalRunner(job_of(db, agents), 8, until_done=True).run()
+    await LocalRunner(job_of(db, agents), 8).until_done()
     await agents.aclose()
     return batch_id
 
 
 def work(db: Database) -> None:
-    asyncio.run(LocalRunner(job_of(db, Agents(Settings())), 4, until_done=True).run())
+    asyncio.run(LocalRunner(job_of(db, Agents(Settings())), 4).until_done())
 
 
 def review(db: Database, *labels: str, who: Actor = LOCAL_USER, most: int = 1_000) -> int:

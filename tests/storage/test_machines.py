@@ -23,6 +23,7 @@ from jobs.agents import Agents
 from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase, RejectedRow
 from screening.labels import Outcome
+from screening.models.simulated import SimulatedSampler
 from screening.pipeline.config import preset
 from screening.pipeline.draws import Answer, Draw, DrawRequest, DrawSource, SamplerError, unusable
 from screening.review.policy import LOCAL_USER, Acting, Actor, Forbidden
@@ -464,7 +465,7 @@ class Batches(Machine):
     @rule(single=st.booleans())
     def begin(self, single: bool) -> None:
         seed = len(self.made) + 1
-        made_of = Configuration(pipeline=preset("recommended"), sampler=Model(self.saw).describe(seed))
+        made_of = Configuration(pipeline=preset("recommended"), sampler=SimulatedSampler(seed).describe())
         version = save_configuration(self.db, made_of, self.now)
         kind: Any = "interactive" if single else "batch"
         new = NewBatch(name="posts", configuration_version=version, seed=seed, kind=kind)
