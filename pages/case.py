@@ -287,7 +287,7 @@ def case(case_id: str) -> None:
 
 
 require(person, Action.VIEW_EVIDENCE, person.id)
-st.html('<div class="sl-title"><h1>Case</h1></div>')
+st.title("Case")
 if (named := widgets.case_of(st.query_params.to_dict())) is not None:
     case(named)
 else:

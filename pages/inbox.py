@@ -4,89 +4,28 @@ List and desk are an app in the browser, on the routes of `pages/review/routes.p
 """
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from pages.review import desk_view, routes
-from pages.review.inbox_words import FOR_WORDS, HOW_CERTAIN, HOW_WORDS, LABEL_WORDS, due_words, list_name, plain_name
+from pages.review.inbox_words import FOR_WORDS, HOW_WORDS, due_words, list_name, plain_name
 from pages.ui import auth, context, html, shell, widgets
-from pages.ui.words import last_midnight, literal, local_time, sentence
-from screening.review.policy import Action, Forbidden, is_allowed
+from pages.ui.words import local_time, sentence
+from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
 from screening.words import count_of
-from storage.batches.batch_state import UnknownBatch
-from storage.batches.batches import find_batch
-from storage.review import follow_ups, reports, reviews
+from storage.review import follow_ups
 from storage.review.follow_ups import For, How, NoteMissing, NotOpen, Open
 from storage.review.inbox import REVIEWERS
 from storage.site.accounts import colleagues
 
-WIDTHS = (0.25, 0.75)
 db, person, site = context.database(), context.actor(), context.site()
 by = person.at(context.now())
 MAY_READ = is_allowed(person, Action.CLAIM_NEXT)
-KEYS = st.query_params.get("keys") != "off"
 UNFOLDED = "follow_ups_unfolded"
 """Session key of whether the reviewer has unfolded the follow-ups; a new heading begins the expander's own anew."""
-
-
-def batch_filter() -> None:
-    """Said above the list where it is of one upload alone, with the way to all."""
-    if (batch := routes.view_of(st.query_params.to_dict()).batch) is None:
-        return
-    try:
-        name = find_batch(db, person, batch).name
-    except (UnknownBatch, Forbidden):
-        name = "one upload"
-    with st.container(border=True, key="of_batch", horizontal=True):
-        st.markdown(f"Only cases of **{literal(name)}**")
-        if st.button("Show all", key="all_batches"):
-            switch("batch", "")
-
-
-def exposure_words() -> str:
-    """How many texts this person has opened since midnight (UTC), and since their last break: each sees their own."""
-    today, hours = reports.exposure(db, by, last_midnight(by.now)), reports.STRETCH // timedelta(hours=1)
-    since = f"since last break (last {hours} hours): {today.since_break:,}"
-    return f"Texts you opened today, here and in results: {today.texts:,} · {since} (visible only to you)"
-
-
-def my_reviews_html() -> str:
-    shown = []
-    for each in reviews.my_reviews(db, person, limit=20):
-        certainty = f"{LABEL_WORDS[each.label].lower()}, {HOW_CERTAIN[each.certainty]}"
-        words = " · ".join((local_time(each.at), certainty, what_became_of(each)))
-        shown.append((each.case_id, list_name(each.external_id, each.case_id), words))
-    return html.macros("trail").mine(shown)
-
-
-def what_became_of(review: Any) -> str:
-    if review.waits_for is not None:
-        return "awaiting a senior" if review.waits_for == "third" else "awaiting second review"
-    if review.accepted is None:
-        return "deleted"
-    same = review.accepted == review.label
-    return "final label" if same else f"final label differs: {LABEL_WORDS[review.accepted].lower()}"
-
-
-def switch(name: str, value: str) -> None:
-    """Set this in the address, which outlives a reload; take it out where it is empty."""
-    widgets.in_address(name, value)
-    st.rerun()
-
-
-def own_switches() -> None:
-    covered = st.query_params.get("cover") == "1"
-    words = "Shortcuts: on" if KEYS else "Shortcuts: off"
-    about = "Turn single keys off or on"
-    if st.button(words, key="shortcuts", type="tertiary", icon=":material/keyboard:", help=about):
-        switch("keys", "off" if KEYS else "")
-    words = "Text preview: hidden" if covered else "Text preview: on"
-    if st.button(words, key="cover", type="tertiary", icon=":material/shield:"):
-        switch("cover", "" if covered else "1")
 
 
 def follow_up_panel() -> bool:
@@ -184,26 +123,9 @@ def end_follow_up(act: Callable[[], object], said: str, field: str) -> None:
 
 with st.container(key="follow_ups_place"):  # always there: what stands after it must not be mounted anew
     fields = follow_up_panel()
-with st.container(key="inbox"):
-    left, right = st.columns(WIDTHS, gap="medium")
-    with left:
-        batch_filter()
-        shell.mount("queue", {"keys": KEYS, "may": MAY_READ, **routes.offer(db, person)}, "queue")
-        if MAY_READ:
-            with st.container(key="left_foot", gap="xxsmall"):
-                st.caption(exposure_words())
-                folded = st.expander("My reviews", key="my_reviews", on_change="rerun")
-                if folded.open:  # asked for and drawn only then
-                    folded.html(my_reviews_html())
-                with st.container(horizontal=True, gap="small"):
-                    own_switches()
-    with right:
-        if MAY_READ:
-            shell.mount("desk", {"keys": KEYS, **desk_view.fixed(person, site)}, "desk")
-        else:
-            if auth.taken_roles() & REVIEWERS:
-                st.info(
-                    f"Your reviewer role was removed: a case that was open here has gone back to the queue. {auth.KEPT}"
-                )
-            st.info("You see the queue. Reviewing cases is for clinicians.")
+if not MAY_READ:
+    if auth.taken_roles() & REVIEWERS:
+        st.info(f"Your reviewer role was removed: a case that was open here has gone back to the queue. {auth.KEPT}")
+    st.info("You see the queue. Reviewing cases is for clinicians.")
+shell.mount("inbox", {"may": MAY_READ, **routes.offer(db, person), **desk_view.fixed(person, site)}, "inbox")
 widgets.keep_typed(person, fields=fields)

@@ -52,7 +52,6 @@ class Desk:
     evidence: Evidence | None = None
     others: tuple[Review, ...] = ()
     left: Sequence[Any] = ()
-    near: Sequence[Any] = ()
     asked: bool = False
 
     @property
@@ -267,7 +266,7 @@ def with_text(here: Here, desk: Desk, shown: CaseText | None = None) -> Desk:
     if desk.text is not None:
         return desk
     found = shown or show(here.db, here.by, desk.case_id, desk.claim.token if desk.claim else None)
-    return replace(desk, text=found, near=found.near, left=found.left)
+    return replace(desk, text=found, left=found.left)
 
 
 def open_next_desk(here: Here) -> Desk | None:

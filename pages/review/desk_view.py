@@ -61,6 +61,7 @@ def fixed(person: Actor, site: SiteSettings) -> dict[str, Any]:
         "offer": inbox_words.form_offer(site.dispositions, site.follow_up_minutes, browse=browse),
         "guideline": inbox_words.guideline(site),
         "help": {"words": site.help_text, "protocol": site.protocol_address},
+        "nobody": f"No other reviewer is set up. {_how_to_add()}",
     }
 
 
@@ -166,7 +167,7 @@ def _case(here: Here, desk: Desk) -> dict[str, Any]:
                 "name": inbox_words.list_name(each.external_id, ""),
                 "text": visible(each.text),
             }
-            for each in desk.near
+            for each in (text.near if text else ())
         ],
         **_texts(text),
     }
@@ -217,10 +218,14 @@ def second_review_words(others: Sequence[Actor]) -> str:
 
 def _by_whom(what: str, nobody: str, people: Sequence[Actor]) -> str:
     if not people:
-        how = "Add one" if context.sign_in_configured() else "Set up sign-in (docs/operations.md) and add one"
-        return f"{what}, but {nobody} is set up. {how} in Admin > Settings."
+        return f"{what}, but {nobody} is set up. {_how_to_add()}"
     names = " or ".join(visible(each.name) for each in people)
     return f"{what}: {names}." if len(people) <= MOST_NAMES else f"{what}."
+
+
+def _how_to_add() -> str:
+    how = "Add one" if context.sign_in_configured() else "Set up sign-in (docs/operations.md) and add one"
+    return f"{how} in Admin > Settings."
 
 
 def _read_stage(here: Here, desk: Desk, mine: Review) -> dict[str, Any]:

@@ -185,8 +185,10 @@ LABEL_KEYS = {
 DISPOSITION_KEYS = "QWERTY"
 
 
-def words(value: StrEnum) -> str:
-    return WORDS.get(type(value).__name__, {}).get(value) or value.replace("_", " ")
+def choices_of(field: str, kind: type[StrEnum]) -> list[list[str]]:
+    """The values that a field of the form may have, each as it is stored and in words."""
+    said = WORDS.get(field, {})
+    return [[value.value, said.get(value) or value.replace("_", " ")] for value in kind]
 
 
 @cache
@@ -226,12 +228,12 @@ def form_offer(
 
 def _one(name: str, title: str, kind: type[StrEnum], none: str = "") -> dict[str, Any]:
     """A field with one choice of several. What it begins with comes first, so that it can be chosen again."""
-    others = [[value.value, words(value)] for value in kind if value.value != "not_stated"]
+    others = [choice for choice in choices_of(name, kind) if choice[0] != "not_stated"]
     return {"name": name, "title": title, "values": [[None, none or "not stated"], *others]}
 
 
 def _many(name: str, title: str, kind: type[StrEnum]) -> dict[str, Any]:
-    return {"name": name, "title": title, "many": True, "values": [[value.value, words(value)] for value in kind]}
+    return {"name": name, "title": title, "many": True, "values": choices_of(name, kind)}
 
 
 def guideline(site: SiteSettings) -> dict[str, Any]:

@@ -7,7 +7,7 @@ made in the browser, which sends it until it is answered; it is done once.
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -24,14 +24,20 @@ from pages.ui.http import LIVE, of_this_site
 from pages.ui.words import duration, last_midnight, local_time, seen_from
 from screening.review.policy import Acting, Action, Actor, Forbidden, is_allowed, require
 from screening.review.triage import Priority
+from screening.text.display import visible
 from storage.audit_log import record_refusal
+from storage.batches.batch_state import UnknownBatch
+from storage.batches.batches import find_batch
 from storage.database import Database
-from storage.review import adjudication, reports
+from storage.review import adjudication, reports, reviews
 from storage.review.queue import LONGEST, Counts, Sort, State, Waiting, counts, find, queue, reserved_cases
 from storage.site.accounts import SessionEnded
 
 MOST_BYTES = 1_000_000
+FOREIGN = "This is for pages of this site."
 Query = Mapping[str, str]
+Make = Callable[[OpenPage, Actor, Query], Mapping[str, Any]]
+"""Makes the answer for this page of a person's, by the address that was asked for."""
 FEW_ROWS, MOST_ROWS = 8, 200
 LONGEST_ID = 32
 URGENT = (Priority.P0, Priority.P1)
@@ -48,6 +54,7 @@ class View:
     texts: bool = False
     sort: Sort = Sort.URGENT
     batch: str | None = None
+    reviews: bool = False
 
 
 def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
@@ -79,9 +86,40 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
             }
             for priority in Priority
         ],
+        "batch": view.batch and _batch_name(db, by, view.batch),
         **_rows(db, by, view, found),
         **_disputed_cases(db, by, found),
+        **(_own(db, by, view) if is_allowed(by.actor, Action.CLAIM_NEXT) else {}),
     }
+
+
+def _batch_name(db: Database, by: Acting, batch_id: str) -> str:
+    try:
+        return visible(find_batch(db, by.actor, batch_id).name)
+    except (UnknownBatch, Forbidden):
+        return "one upload"
+
+
+def _own(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
+    """What each sees of their own alone: how many texts they have opened, and their last reviews where asked for."""
+    opened, hours = reports.exposure(db, by, last_midnight(by.now)), reports.STRETCH // timedelta(hours=1)
+    since = f"since last break (last {hours} hours): {opened.since_break:,}"
+    given = reviews.my_reviews(db, by.actor, limit=20) if view.reviews else ()
+    words = f"Texts you opened today, here and in results: {opened.texts:,} · {since} (visible only to you)"
+    told = [(one.case_id, inbox_words.list_name(one.external_id, one.case_id), _review_words(one)) for one in given]
+    return {"exposure": words, "reviews": told}
+
+
+def _review_words(review: Any) -> str:
+    label = f"{inbox_words.LABEL_WORDS[review.label].lower()}, {inbox_words.HOW_CERTAIN[review.certainty]}"
+    if review.waits_for is not None:
+        became = "awaiting a senior" if review.waits_for == "third" else "awaiting second review"
+    elif review.accepted is None:
+        became = "deleted"
+    else:
+        same, final = review.accepted == review.label, inbox_words.LABEL_WORDS[review.accepted].lower()
+        became = "final label" if same else f"final label differs: {final}"
+    return f"{local_time(review.at)} · {label} · {became}"
 
 
 def _p0_words(actor: Actor, found: Counts) -> str:
@@ -152,8 +190,9 @@ def _disputed_cases(db: Database, by: Acting, found: Counts) -> Mapping[str, Any
 def view_of(query: Mapping[str, str]) -> View:
     """What an address asks to see; whatever cannot be read is as if it were not there.
 
-    >>> view_of({"priorities": "P0,P9", "rows": "many"})
-    View(priorities=[<Priority.P0: 0>], rows=8, find='', texts=False, sort=<Sort.URGENT: 'urgent'>, batch=None)
+    >>> view = view_of({"priorities": "P0,P9", "rows": "many"})
+    >>> view.priorities, view.rows, view.sort
+    ([<Priority.P0: 0>], 8, <Sort.URGENT: 'urgent'>)
     """
     priorities = [Priority[name] for name in query.get("priorities", "").split(",") if name in Priority.__members__]
     rows = query.get("rows", "")
@@ -165,6 +204,7 @@ def view_of(query: Mapping[str, str]) -> View:
         texts=query.get("texts") == "1",
         sort=Sort(query.get("sort", "")),
         batch=query.get("batch", "")[:LONGEST_ID] or None,
+        reviews=query.get("reviews") == "1",
     )
 
 
@@ -177,20 +217,6 @@ def offer(db: Database, person: Actor) -> dict[str, Any]:
     }
 
 
-def _here(page: OpenPage, person: Actor, query: Query) -> Here:
-    chosen = view_of(query)
-    return Here(
-        db=context.database(),
-        person=person,
-        site=context.site(),
-        now=context.now(),
-        page=page,
-        priorities=chosen.priorities,
-        batch=chosen.batch,
-        covered=query.get("cover") == "1",
-    )
-
-
 def _list(page: OpenPage, person: Actor, query: Query) -> Mapping[str, Any]:
     db, now = context.database(), context.now()
     page.asked_at, page.on_desk, page.left = now, widgets.case_of(query), query.get("left") == "1"
@@ -201,33 +227,33 @@ def _list(page: OpenPage, person: Actor, query: Query) -> Mapping[str, Any]:
 
 def _desk(page: OpenPage, person: Actor, query: Query, actions: list[desk_acts.Act | str]) -> Mapping[str, Any]:
     require(person, Action.CLAIM_NEXT)
-    with page.lock, context.database().one_snapshot():
-        here = _here(page, person, query)
+    db, chosen = context.database(), view_of(query)
+    with page.lock, db.one_snapshot():
+        here = Here(
+            db=db,
+            person=person,
+            site=context.site(),
+            now=context.now(),
+            page=page,
+            priorities=chosen.priorities,
+            batch=chosen.batch,
+            covered=query.get("cover") == "1",
+        )
         see(here, widgets.case_of(query))
         answers = desk_acts.handle(here, actions)
         return view(here) | {"answers": answers}
 
 
-async def _answer(
-    request: Request, make: Callable[[OpenPage, Actor, Query], Mapping[str, Any]], *, active: bool = False
-) -> Response:
-    response = await run_in_threadpool(_asked, request, make, active=active)
-    response.headers["Cache-Control"] = "no-store"
-    return response
-
-
-def _asked(
-    request: Request, make: Callable[[OpenPage, Actor, Query], Mapping[str, Any]], *, active: bool
-) -> JSONResponse:
+def _asked(request: Request, make: Make, *, active: bool = False) -> Response:
     query = request.query_params
     if not of_this_site(request.scope) or not widgets.CASE_ID.fullmatch(query.get("page", "")):
-        return _refusal(403, "This is for pages of this site.")
+        return _refusal(403, FOREIGN)
     try:
         who = auth.who_asks(request.scope)
         person = who(active=active)
         page = open_pages().find(person.id, query["page"], partial(who, active=False))
         with seen_from(query.get("zone")):
-            return JSONResponse(make(page, person, query))
+            return _told(make(page, person, query))
     except (SessionEnded, auth.Unidentified):
         return _refusal(401, "Your session has ended: sign in again.")
     except Forbidden as refused:
@@ -239,21 +265,25 @@ def _asked(
         return _refusal(503, words)
 
 
-def _refusal(status: int, words: str) -> JSONResponse:
-    return JSONResponse({"words": words}, status)
+def _told(content: Mapping[str, Any], status: int = 200) -> Response:
+    return JSONResponse(content, status, {"Cache-Control": "no-store"})
 
 
-async def _get_list(request: Request) -> Response:
-    return await _answer(request, _list)
+def _refusal(status: int, words: str) -> Response:
+    return _told({"words": words}, status)
 
 
-async def _get_desk(request: Request) -> Response:
-    return await _answer(request, lambda page, person, query: _desk(page, person, query, []))
+def _get_list(request: Request) -> Response:
+    return _asked(request, _list)
+
+
+def _get_desk(request: Request) -> Response:
+    return _asked(request, partial(_desk, actions=[]))
 
 
 async def _post_desk(request: Request) -> Response:
     if not of_this_site(request.scope):  # before a byte is read
-        return _refusal(403, "This is for pages of this site.")
+        return _refusal(403, FOREIGN)
     body = bytearray()
     async for part in request.stream():
         body += part
@@ -262,9 +292,9 @@ async def _post_desk(request: Request) -> Response:
     try:
         actions = desk_acts.parse(json.loads(body))
     except ValueError:
-        return _refusal(400, "This was not understood: reload the page.")
+        return _refusal(400, desk_acts.NOT_UNDERSTOOD)
     active = any(not isinstance(each, str) and each.kind != "reveal" for each in actions)  # a page asks for that itself
-    return await _answer(request, lambda page, person, query: _desk(page, person, query, actions), active=active)
+    return await run_in_threadpool(_asked, request, partial(_desk, actions=actions), active=active)
 
 
 ROUTES = [

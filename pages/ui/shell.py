@@ -135,7 +135,7 @@ def mount(name: str, data: Mapping[str, Any], key: str) -> None:
 def _component(name: str) -> Callable[..., object]:
     """Registered once a process: Streamlit reads its files to do so."""
     css, component = None if name == "typed" else f"{name}.css", st.components.v2.component
-    return component(f"second-look-browser.{name}", js=f"{name}.js", css=css, isolate_styles=name != "desk")
+    return component(f"second-look-browser.{name}", js=f"{name}.js", css=css, isolate_styles=name != "inbox")
 
 
 LOOK_EVERY = timedelta(seconds=3)

@@ -334,6 +334,23 @@ def test_what_a_filter_hides_is_given_all_the_same(page_database: Database) -> N
     assert page.save().take_next()["case"]["id"] == calm
 
 
+def test_each_is_told_their_own_reviews_and_how_many_texts_they_opened(page_database: Database) -> None:
+    """Reviews only where they are asked for; and of which upload the list is, by its name."""
+    first, second = fill(page_database, [P1, P2])
+    page = OpenDesk().take_next().save("safe").take_next()
+    assert page["case"]["id"] == second
+    batch = page_database.value(select(cases.c.batch_id).where(cases.c.id == first))
+    now = _now()
+    told = [snapshot(page_database, LOCAL_USER.at(now), View(reviews=some, batch=batch)) for some in (False, True)]
+    assert [len(one["reviews"]) for one in told] == [0, 1] and told[0]["batch"] == "posts.csv"
+    [(case_id, name, words)] = told[1]["reviews"]
+    assert (case_id, name) == (first, "post-1") and words.endswith("safe, high confidence · final label")
+    assert told[0]["exposure"].endswith(": 2 · since last break (last 8 hours): 2 (visible only to you)")
+    unknown = snapshot(page_database, SENIOR.at(now), View(reviews=True, batch="0" * 32))
+    assert unknown["batch"] == "one upload" and not unknown.get("reviews")
+    assert not {"exposure", "reviews"} & set(snapshot(page_database, RESEARCHER.at(now), View(reviews=True)))
+
+
 def _finder(db: Database, **how: Any) -> Callable[[str], list[str]]:
     return lambda words: [each.case_id for each in find(db, BOTH.at(NOW), words, **how)[0]]
 

@@ -1,22 +1,20 @@
 // The review desk. Every choice is made and shown here; the server hears of it as a draft, and of the review in one
-// action that carries what was shown. A page has one desk: it outlives each run of the page behind it.
-import { make, refill } from "./dom.js";
+// action that carries what was shown.
+import { patch } from "./dom.js";
 import { forget, forgetOld, keepHere, keptHere } from "./drafts.js";
 import { Form } from "./form.js";
-import { clock, Layout, span, when } from "./layout.js";
+import { narrow, view, when } from "./layout.js";
 import { watchConnection } from "./line.js";
 import { Outbox } from "./outbox.js";
 import { ask, inAddress, setInAddress } from "./server.js";
 import { TextPane } from "./text.js";
 
 const DRAFT_MS = 1200;
-const LOOK_MS = 10000;
 const ALIVE_MS = 20000;
 const REST_MS = 600;
-const LOW_MS = 120000;
-const LOW_FROM = 0.4;
-const GONE_MS = 4000;
 const AGAIN_MS = 2000;
+const LOW_FROM = 0.4;
+const HEADER = 56; // the height of what stands over each page
 const WAYS_TO_LEAVE = {
   skip: ["Skip", "It goes back to the queue; you are not offered it again soon."],
   hold: ["Put on hold", "It is kept for you for a while."],
@@ -27,62 +25,43 @@ const WAYS_TO_LEAVE = {
 const STAYS = new Set(["open", "alive", "draft", "reveal", "second", "at_once", "uncover", "revise", "go_on"]);
 const AFTER_A_SAVE = ["next", "urgent", "previous", "undo", "finish"]; // asked for in the belief that it is saved
 const MOST_RUNS = 3;
-const PRIORITIES = ["P0", "P1", "P2", "P3"];
+const LONGEST_LINE = 2000;
 const LOST = "Connection lost.";
 const KEPT = "Your choices are kept; trying again.";
 const FAULT = "The server could not answer.";
 
-class Desk {
-  constructor(page) {
-    this.page = page; // what no case changes, as the page gave it
+export class Desk {
+  constructor(inbox, root) {
+    this.inbox = inbox;
+    this.root = root;
     this.data = {}; // the state, as the server told it last
     this.outbox = new Outbox((actions) => this.exchange(actions));
     this.asked = this.heardOf = this.ahead = this.runs = 0;
-    this.form = new Form(page.offer, () => this.changed());
-    this.reason = make("input", { type: "text", maxlength: 2000, class: "sld-input", oninput: () => this.changed() });
-    const reason = make("label", { class: "sld-block sld-reason" }, "Reason for change (required)", this.reason);
-    this.form.root.lastChild.before(reason); // not below, where the buttons may lie over it
-    const heard = { changed: () => this.changed(), ended: (part) => this.ended.add(part), fits: () => this.fits(1) };
-    this.text = new TextPane("text", "Text of this case", heard);
-    this.panes = [this.text, new TextPane("reply", "The reply to it", heard)];
-    this.layout = new Layout(this.form.root, this.panes.map((pane) => pane.root), (key) => this.press(key));
+    this.alert = this.drafted = this.reason = this.panelShown = "";
+    this.leaving = ""; // the note for the next reviewer, as far as it is written
+    this.way = null; // how the case is about to be left, while the dialog for it is open
+    this.saving = null; // the save on its way: nothing can be changed until it is answered
+    this.revising = this.active = false;
     this.ended = new Set();
     this.revealed = new Set();
-    this.loaded = "";
-    this.saving = null; // the save on its way: nothing can be changed until it is answered
-    this.leaving = ""; // the note for the next reviewer, as far as it is written
-    this.revising = false;
-    this.panelShown = "";
-    this.active = false;
+    const heard = { changed: () => this.changed(), draw: () => this.draw() };
+    this.form = new Form(this.page.offer, heard);
+    const ofText = { ...heard, ended: (part) => this.ended.add(part), fits: () => this.fits(1) };
+    this.text = new TextPane("text", "Text of this case", ofText);
+    this.panes = [this.text, new TextPane("reply", "The reply to it", ofText)];
     this.channel = new BroadcastChannel("second-look-desk");
     this.channel.onmessage = ({ data: caseId }) => caseId === this.caseId && this.look();
     this.unwatch = watchConnection((lost) => this.connection(lost));
-    this.timers = [
-      setInterval(() => this.tick(), 1000),
-      setInterval(() => this.look(), LOOK_MS),
-      setInterval(() => this.alive(), ALIVE_MS),
-    ];
+    this.timers = [setInterval(() => this.tick(), 1000), setInterval(() => this.alive(), ALIVE_MS)];
     this.gone = new AbortController();
     const hear = (target, kind, heard) => target.addEventListener(kind, heard, { signal: this.gone.signal });
     hear(document, "keydown", (event) => this.key(event));
     hear(document, "visibilitychange", () => this.look());
-    hear(document, "second-look-waits", ({ detail }) => this.waits(detail));
-    hear(document, "second-look-act", ({ detail: { kind, ...body } }) => this.outbox.post(kind, body));
-    hear(document, "second-look-filter", () => this.stage && this.paint());
     hear(window, "popstate", () => this.seek());
     hear(window, "focus", () => this.look());
-    hear(this.layout.root, "pointerdown", () => (this.active = true));
-    this.sizes = new ResizeObserver(() => this.place()); // what stands fixed at the foot must cover nothing of the form
-    for (const sized of [document.documentElement, this.layout.bar, this.form.needed]) this.sizes.observe(sized);
+    hear(window, "resize", () => this.paint());
+    hear(root, "pointerdown", () => (this.active = true));
     forgetOld();
-  }
-
-  // What the list has just heard of the queue: an empty desk says no longer what was so when it was drawn.
-  waits({ words, hidden }) {
-    this.layout.drawHidden(hidden, () => this.go("urgent"));
-    if (this.stage !== "idle" || !words) return;
-    this.data = { ...this.data, words };
-    this.layout.drawNone("No case open", words);
   }
 
   close() {
@@ -90,8 +69,12 @@ class Desk {
     this.channel.close();
     for (const timer of [...this.timers, this.draftTimer, this.restTimer, this.outbox.timer]) clearTimeout(timer);
     this.outbox.stopped = true;
-    this.sizes.disconnect();
     this.gone.abort();
+  }
+
+  // What no case changes, as the page gave it.
+  get page() {
+    return this.inbox.page;
   }
 
   get shown() {
@@ -110,9 +93,17 @@ class Desk {
     return this.page.me.id;
   }
 
+  get keysOn() {
+    return inAddress("keys") !== "off";
+  }
+
   // Whether the form is of a review that is being made or changed.
   get mayChange() {
     return this.stage === "reviewing" || (this.stage === "read" && this.revising);
+  }
+
+  get covered() {
+    return this.stage === "reviewing" && this.shown.text === null;
   }
 
   get mayChoose() {
@@ -127,24 +118,35 @@ class Desk {
     return this.panes.flatMap((pane) => pane.marks);
   }
 
+  get lostWords() {
+    const words = this.off ? LOST : this.fault;
+    return words ? `${words} ${KEPT}` : "";
+  }
+
   now() {
     return Date.now() + this.ahead;
   }
 
   say(words) {
-    this.layout.alert.textContent = words;
+    this.alert = words;
+    this.draw();
   }
 
   // ---- what the server says
 
   // A run of the page behind the desk: who is here, and what is set for it.
-  mounted(page, run) {
-    this.page = page;
-    this.run = run;
+  mounted() {
     this.outbox.stopped = false;
-    if (!this.stage) return this.exchange();
-    this.paint();
-    this.outbox.send();
+    if (this.stage) this.paint();
+    if (this.outbox.waiting.length) this.outbox.send();
+    else if (!this.stage) this.exchange();
+  }
+
+  // What the list has just heard of the queue: an empty desk says no longer what was so when it was drawn.
+  waits({ empty, hidden }) {
+    this.outside = hidden;
+    if (this.stage === "idle") this.data = { ...this.data, words: empty };
+    this.draw();
   }
 
   // What a link asks for, before what lay here: the first case of an upload ("Start reviewing"), or the case it names.
@@ -161,7 +163,7 @@ class Desk {
   // The case that the address names, where somebody went back to it.
   seek() {
     const named = inAddress("case");
-    if (this.stage && this.onInbox() && named !== (this.caseId ?? "")) this.outbox.post("open", { case: named || null });
+    if (this.stage && onInbox() && named !== (this.caseId ?? "")) this.outbox.post("open", { case: named || null });
   }
 
   // One question with its answer: what was done, and the state then. A state that a later one has overtaken is not shown.
@@ -174,7 +176,7 @@ class Desk {
       return false;
     }
     this.fault = { 0: LOST, 200: "" }[status] ?? said.words ?? FAULT;
-    this.drawLost();
+    this.draw();
     if (status === 200) this.heard(said, number);
     else if (!this.stage && !actions) setTimeout(() => this.stage || this.outbox.stopped || this.exchange(), AGAIN_MS);
     return status === 200;
@@ -193,7 +195,7 @@ class Desk {
       if (!this.outbox.waits("open")) setInAddress("case", this.caseId ?? "");
       this.paint();
       this.askForReveal();
-    }
+    } else this.draw();
     this.askForRest();
     if (JSON.stringify(data.me) === JSON.stringify(this.page.me)) this.runs = 0;
     else this.runAgain();
@@ -202,42 +204,40 @@ class Desk {
   // The page says who is here, and what they may do by now.
   runAgain() {
     this.runs += 1;
-    if (this.runs <= MOST_RUNS) this.run?.("run", Date.now());
+    if (this.runs <= MOST_RUNS) this.inbox.run();
   }
 
-  // What was done here changes what stands beside the desk: the rest of the page comes once the reviewer has the answer.
+  // What was done here changes the list, and the follow-ups above: they come once the reviewer has their next text.
   askForRest() {
     if (!this.behind) return;
     clearTimeout(this.restTimer);
-    // the list asks by itself, at once, but not before whoever works on has their next text
-    if (!this.outbox.waiting.length) document.dispatchEvent(new CustomEvent("second-look-done"));
+    if (!this.outbox.waiting.length) this.inbox.queue.ask();
     this.restTimer = setTimeout(() => {
       if (this.outbox.waiting.length) return; // with its answer the rest is asked for again
       this.behind = false;
-      this.run?.("run", Date.now());
+      this.inbox.run();
     }, REST_MS);
   }
 
   answered(request, { ok, words }) {
-    if (!ok) this.say(words);
+    if (!ok) this.alert = words;
     if (!STAYS.has(request.kind)) this.behind = true;
     if (request.kind === "draft" && ok) {
       forget(this.me, request.case, request.form.rev);
       const newest = request.case === this.caseId && this.mayChange && request.form.rev === this.form.choices.rev;
-      if (newest) this.layout.drafted.textContent = `Draft saved ${when(this.now())}`;
+      if (newest) this.drafted = `Draft saved ${when(this.now())}`;
     }
     if (request.kind === "undo" && !ok) this.revealed.add(request.case); // from now on it can only be edited
     if (this.saving?.id === request.id) {
       this.saving = null;
       if (ok) forget(this.me, request.case);
-      if (ok) this.reason.blur(); // a field that is taken away keeps the keys until the next frame
       if (request.kind === "revise") this.revising = this.revising && !ok;
       else if (ok) this.channel.postMessage(request.case);
       else for (const kind of AFTER_A_SAVE) this.outbox.drop(kind);
     }
     if (request.note && ok && request.kind !== "revise") {
       forget(this.me, request.case); // the note has gone with the case
-      if (request.case === this.caseId) this.noteIs("");
+      if (request.case === this.caseId) this.leaving = "";
     }
   }
 
@@ -249,15 +249,10 @@ class Desk {
 
   connection(lost) {
     this.off = lost;
-    this.drawLost();
+    this.draw();
     if (lost) return;
     this.outbox.send();
     this.look();
-  }
-
-  drawLost() {
-    const words = this.off ? LOST : this.fault;
-    this.layout.lost.textContent = words ? `${words} ${KEPT}` : "";
   }
 
   look() {
@@ -271,7 +266,7 @@ class Desk {
   }
 
   tick() {
-    this.drawTimes();
+    this.draw();
     const over = this.stage === "reviewing" && this.shown.expires && this.shown.expires <= this.now();
     if (over) this.look();
   }
@@ -280,19 +275,29 @@ class Desk {
 
   changed() {
     this.active = true;
-    this.say("");
-    if (!this.mayChange || this.saving) return;
-    this.form.choices.rev = Date.now();
-    keepHere(this.me, this.caseId, this.draft());
-    this.layout.drafted.textContent = "";
-    this.drawSave();
-    this.draftTimer ??= setTimeout(() => this.sendDraft(), DRAFT_MS);
+    this.alert = "";
+    if (this.mayChange && !this.saving) {
+      this.form.choices.rev = Date.now();
+      keepHere(this.me, this.caseId, this.draft());
+      this.drafted = "";
+      this.draftTimer ??= setTimeout(() => this.sendDraft(), DRAFT_MS);
+    }
+    this.draw();
   }
 
   draft() {
-    const revision = this.revising && { revision: true, reason: this.reason.value };
+    const revision = this.revising && { revision: true, reason: this.reason };
     const leaving = this.leaving && this.stage === "reviewing" && { leaving: this.leaving };
     return { ...this.form.choices, marks: this.marks, ...leaving, ...revision };
+  }
+
+  // A line of words that the draft holds by this name.
+  line(name) {
+    const oninput = ({ target }) => {
+      this[name] = target.value;
+      this.changed();
+    };
+    return { type: "text", maxlength: LONGEST_LINE, class: "sld-input", value: this[name], oninput };
   }
 
   // Whether a review can keep the marks in text and reply and so many ``more``; it is said where it can't.
@@ -313,10 +318,10 @@ class Desk {
     if (!this.saving && this.caseId) this.outbox.post("draft", { case: this.caseId, form: this.draft() });
   }
 
-  // Fills the form in where it is another case's than before, or has another purpose; returns whether it did.
+  // Fills the form in where it is another case's than before, or has another purpose; returns the marks of then.
   load() {
     const key = `${this.caseId}/${this.stage === "read"}/${this.revising}`;
-    if (!["reviewing", "read"].includes(this.stage) || key === this.loaded) return false;
+    if (!["reviewing", "read"].includes(this.stage) || key === this.loaded) return this.marks;
     this.stopDraft();
     this.loaded = key;
     this.ended = new Set();
@@ -326,17 +331,11 @@ class Desk {
     const stored = this.stage === "read" && !draft.revision;
     const { reason = "", leaving = "", marks = [], ...choices } = stored ? this.data.read.form : draft;
     this.form.show(choices);
-    this.loadedMarks = marks;
-    this.reason.value = reason;
-    this.noteIs(leaving);
-    this.layout.drafted.textContent = newer && !stored ? "What you had filled in is back." : "";
+    this.reason = reason;
+    this.leaving = leaving;
+    this.drafted = newer && !stored ? "What you had filled in is back." : "";
     if (newer && this.stage === "reviewing") this.draftTimer = setTimeout(() => this.sendDraft()); // once its marks are drawn
-    return true;
-  }
-
-  noteIs(words) {
-    this.leaving = words;
-    if (this.layout.leave.open) this.layout.note.value = words;
+    return marks;
   }
 
   // ---- what the reviewer does
@@ -347,12 +346,12 @@ class Desk {
     const lacking = this.form.missingWords();
     if (lacking) return this.say(lacking);
     if (!this.fits(0)) return;
-    const { revising } = this;
-    const note = this.reason.value;
+    const { revising, reason: note } = this;
     if (revising && !note.trim()) {
       this.say("Enter a reason for the change.");
-      this.reason.focus({ preventScroll: true });
-      this.reason.parentElement.scrollIntoView({ block: "nearest" });
+      const field = this.root.querySelector(".sld-reason input");
+      field.focus({ preventScroll: true });
+      field.parentElement.scrollIntoView({ block: "nearest" });
       return;
     }
     this.stopDraft();
@@ -362,7 +361,7 @@ class Desk {
     const given = { case: this.caseId, form: { ...this.form.choices, marks: this.marks, read_to_end } };
     const [kind, more] = revising ? ["revise", { note }] : ["save", { token: this.shown.token }];
     this.saving = { id: this.outbox.post(kind, { ...given, ...more }), words: this.form.words() };
-    this.drawSave();
+    this.draw();
   }
 
   // What takes the reviewer away from this case: to the next one, to the next P0 case whatever the filter, or elsewhere.
@@ -374,8 +373,9 @@ class Desk {
     else this.outbox.post(kind);
   }
 
-  once(kind) {
-    if (!this.outbox.waits(kind)) this.outbox.post(kind);
+  // Pressed twice, it is done once.
+  once(kind, body) {
+    if (!this.outbox.waits(kind)) this.outbox.post(kind, body);
   }
 
   undo() {
@@ -398,10 +398,11 @@ class Desk {
     this.paint();
   }
 
-  leave(kind, note = "", to = "") {
+  leave(kind, to = "") {
     if (this.stage !== "reviewing" || this.saving) return;
     const ways = [kind, ...Object.keys(WAYS_TO_LEAVE)];
     if (ways.some((each) => this.outbox.waits(each))) return; // pressed twice: the first is on its way
+    const note = this.leaving;
     this.outbox.post(kind, { case: this.caseId, token: this.shown.token, note, ...(kind === "hand_over" && { to }) });
   }
 
@@ -409,38 +410,54 @@ class Desk {
   away(kind) {
     if (this.stage !== "reviewing" || this.saving) return;
     const { needs_note: urgent, colleagues } = this.shown;
-    if (["skip", "not_me"].includes(kind) && !urgent) return this.leave(kind, this.leaving);
-    if (kind === "hand_over" && !colleagues.length) return this.say("No other reviewer is set up. Add one in Admin > Settings.");
+    if (["skip", "not_me"].includes(kind) && !urgent) return this.leave(kind);
+    if (kind === "hand_over" && !colleagues.length) return this.say(this.page.nobody);
     const [title, words] = WAYS_TO_LEAVE[kind];
     const needed = urgent ? "P0 and P1 cases need a hand-off note before you leave them." : "Enter a note for the next reviewer.";
-    this.layout.openLeave({
-      title,
-      words,
-      needed: kind === "not_me" ? "" : needed,
-      colleagues: kind === "hand_over" ? colleagues : null,
-      note: this.leaving,
-      changed: (note) => {
-        this.leaving = note;
-        this.changed();
-      },
-      confirm: (note, to) => this.leave(kind, note, to),
-    });
+    const chosen = kind === "hand_over" && { colleagues, to: "" };
+    this.way = { kind, title, words, needed: kind === "not_me" ? "" : needed, refused: "", ...chosen };
+    this.draw();
+    this.dialog.showModal();
+    this.dialog.querySelector("select, input").focus();
+  }
+
+  confirm(event) {
+    event.preventDefault();
+    const { kind, needed, colleagues, to } = this.way;
+    const nobody = colleagues && !to;
+    this.way.refused = nobody ? "Choose a colleague." : needed && !this.leaving.trim() ? needed : "";
+    this.draw();
+    if (this.way.refused) return this.dialog.querySelector(nobody ? "select" : "input").focus();
+    this.dialog.close();
+    this.leave(kind, to);
+  }
+
+  leaveClosed() {
+    this.way = null;
+    this.draw();
   }
 
   panel(name) {
     this.panelShown = this.panelShown === name ? "" : name;
-    this.drawPanel();
-    if (this.panelShown) this.layout.panel.scrollIntoView({ block: "nearest" });
+    this.draw();
+    if (this.panelShown) this.root.querySelector(".sld-panel").scrollIntoView({ block: "nearest" });
+  }
+
+  fold(key) {
+    this.form.toggle(key);
+    const fold = this.root.querySelector(`.sld-fold-${key}`);
+    fold?.querySelector("summary").focus({ preventScroll: true });
+    fold?.scrollIntoView({ block: "nearest" });
   }
 
   key(event) {
-    if (event.defaultPrevented || !this.page.keys || (!this.layout.root.isConnected && !this.onInbox())) return;
-    if (this.layout.leave.open || document.querySelector('[role="dialog"]')) return;
+    if (event.defaultPrevented || !this.keysOn || (!this.root.isConnected && !onInbox())) return;
+    if (this.dialog?.open || document.querySelector('[role="dialog"]')) return;
     const control = event.ctrlKey || event.metaKey;
     const saves = control && event.key === "Enter";
     const at = event.composedPath()[0]; // the field itself, also where it stands in the shadow of another component
     const typing = at.closest?.("textarea, select, [contenteditable=true], input:not([type=radio]):not([type=checkbox])");
-    if (typing && this.layout.root.contains(at) && event.key === "Escape") at.blur();
+    if (typing && this.root.contains(at) && event.key === "Escape") at.blur();
     if (!saves && (typing || control || event.altKey)) return;
     const key = saves ? "ctrl+enter" : event.key.toLowerCase();
     if (!(key in this.keys())) return;
@@ -457,15 +474,10 @@ class Desk {
 
   // What each key does; a button does what its key does.
   keys() {
-    const fold = (which) => () => {
-      which.open = !which.open;
-      which.querySelector("summary").focus({ preventScroll: true });
-      which.scrollIntoView({ block: "nearest" });
-    };
     const dispositions = this.mayChange ? this.page.offer.dispositions.map(([, , key]) => key.toLowerCase()) : [];
     const choose = (key) => [key, () => this.mayChoose && this.form.key(key)];
     return {
-      t: () => this.data.may_take && this.outbox.post("take", { case: this.caseId }),
+      t: () => this.data.may_take && this.once("take", { case: this.caseId }),
       ...Object.fromEntries([..."12345678", ...dispositions].map(choose)),
       "ctrl+enter": () => this.save(),
       n: () => this.go("next"),
@@ -473,34 +485,29 @@ class Desk {
       p: () => this.go("previous"),
       v: () => this.revise(),
       f: () => this.go("finish"),
-      s: () => (this.stage === "over" ? this.outbox.post("leave") : this.away("skip")),
+      s: () => (this.stage === "over" ? this.once("leave") : this.away("skip")),
       x: () => this.away("not_me"),
-      a: () => !this.shown?.asked && this.leave("second", this.leaving),
+      a: () => !this.shown?.asked && this.leave("second"),
       h: () => this.away("hold"),
       b: () => (this.data.rest ? this.once("take_break") : this.away("hand_over")),
-      o: () => this.stage === "reviewing" && this.shown.text === null && this.outbox.post("uncover", { case: this.caseId }),
-      i: () => this.mayOpenAtOnce && this.outbox.post("at_once", { case: this.caseId }),
+      o: () => this.covered && this.once("uncover", { case: this.caseId }),
+      i: () => this.mayOpenAtOnce && this.once("at_once", { case: this.caseId }),
       ",": () => this.text.turn(-1),
       ".": () => this.text.turn(1),
       m: () => this.mayChoose && this.text.pick(),
-      c: fold(this.form.what),
-      d: fold(this.form.why),
+      c: () => this.mayChange && this.fold("c"),
+      d: () => this.mayChange && this.fold("d"),
       g: () => this.panel("guideline"),
       "?": () => this.panel("keys"),
       escape: () => this.escape(),
     };
   }
 
-  onInbox() {
-    return location.pathname.endsWith("/inbox");
-  }
-
   // What lies over the case is closed first; only then a change is left.
   escape() {
-    const open = this.panelShown;
+    if (!this.panelShown) return this.leaveChange();
     this.panelShown = "";
-    if (!open) this.leaveChange();
-    else this.paint();
+    this.draw();
   }
 
   // A change that is left: nothing of it comes back, neither from here nor from the server.
@@ -518,211 +525,66 @@ class Desk {
 
   // ---- what is shown
 
+  // After a new state, or where what may be changed is another.
   paint() {
-    const { layout, stage, shown } = this;
+    const { stage, shown } = this;
     if (this.reviseNext && this.reviseNext === this.caseId && stage === "read") {
       this.revising = true;
       this.reviseNext = null;
     }
     if (stage !== "read") this.revising = false;
     const caseChanged = this.paintedCase !== this.caseId;
-    if (caseChanged || stage !== "reviewing") layout.leave.close();
+    if (this.way && (caseChanged || stage !== "reviewing")) this.dialog.close();
     this.paintedCase = this.caseId;
-    if (caseChanged && !this.outbox.waits("save")) this.say("");
+    if (caseChanged && !this.outbox.waits("save")) this.alert = "";
     this.form.needing = shown?.needing ?? [];
-    const fresh = this.load();
-    this.form.draw();
-    if (!this.mayChange) layout.drafted.textContent = ""; // of what is read, or gone, no draft may be left
-    Object.assign(layout.root.dataset, { stage, changes: this.mayChange, keys: this.page.keys ? "on" : "off" });
-    layout.who.textContent = `Signed in as ${this.page.me.name}`;
-    layout.said.textContent = this.data.said;
-    layout.drawRest(this.data.rest, () => this.once("go_on"));
-    layout.drawHead(shown);
-    layout.none.hidden = true;
-    this.drawTexts(fresh);
-    this.drawStage();
-    this.drawTimes();
-    this.drawPanel();
-    this.drawSave();
-    this.drawLost();
-    if (caseChanged && stage === "reviewing") this.focusText();
+    this.showTexts(this.load());
+    if (!this.mayChange) this.drafted = ""; // of what is read, or gone, no draft may be left
+    this.draw();
     this.place();
+    this.inbox.queue.draw();
+    if (caseChanged && stage === "reviewing") this.focusText();
     this.showStart();
+  }
+
+  showTexts(mine) {
+    const shown = this.shown ?? {};
+    const read = this.stage === "read" ? this.data.read : { others: [], rules: [] };
+    const rules = read.rules.map(({ words, ...mark }) => ({ ...mark, kind: "rule", title: words }));
+    const theirs = ({ who, marks }) => marks.map((mark) => ({ ...mark, kind: "other", title: `Highlighted by ${who}` }));
+    const others = [...read.others.flatMap(theirs), ...rules];
+    for (const pane of this.panes) {
+      const turns = (pane === this.text && shown.turns) || [];
+      pane.show(shown[pane.part] ?? null, mine, others, turns);
+    }
+  }
+
+  draw() {
+    this.form.frozen = Boolean(this.saving);
+    for (const pane of this.panes) pane.freeze(!this.mayChoose);
+    patch(this.root, [view(this)]);
+    requestAnimationFrame(() => this.panes.forEach((pane) => pane.look()));
   }
 
   // Where all stands one under the other, or much stands above the desk, what has just come begins at its beginning.
   showStart() {
     const shows = `${this.caseId}/${this.stage}`;
     const come = this.startShown !== undefined && shows !== this.startShown;
+    const isAbove = this.root.getBoundingClientRect().top < HEADER; // whoever comes had scrolled down, here or on another page
     this.startShown = shows;
-    const narrow = window.matchMedia("(max-width: 60rem)").matches;
-    if (come && (this.isLow || narrow)) this.layout.root.scrollIntoView({ block: "start" });
+    if (come && (this.isLow || isAbove || narrow.matches)) this.root.scrollIntoView({ block: "start" });
   }
 
   focusText() {
     const at = document.activeElement;
-    if (at === document.body || this.layout.root.contains(at)) this.text.box.focus({ preventScroll: true });
-  }
-
-  drawTexts(fresh) {
-    const { layout, stage } = this;
-    const shown = this.shown ?? {};
-    const read = stage === "read" ? this.data.read : { others: [], rules: [] };
-    const rules = read.rules.map(({ words, ...mark }) => ({ ...mark, kind: "rule", title: words }));
-    const theirs = ({ who, marks }) => marks.map((mark) => ({ ...mark, kind: "other", title: `Highlighted by ${who}` }));
-    const others = [...read.others.flatMap(theirs), ...rules];
-    for (const pane of this.panes) {
-      const turns = (pane === this.text && shown.turns) || [];
-      pane.frozen = !this.mayChoose;
-      pane.show(shown[pane.part] ?? null, fresh ? this.loadedMarks : pane.marks, others, turns);
-    }
-    layout.drawAround(shown);
-    layout.drawDanger(["reviewing", "read"].includes(stage) ? this.page.help : {});
-    layout.texts.hidden = (shown.text ?? null) === null;
-  }
-
-  drawStage() {
-    const { layout, data, stage } = this;
-    const primary = "sld-primary";
-    // N keeps to the filter, where one is on, and says so: on a narrow page the list with its priorities is out of sight
-    const only = PRIORITIES.filter((priority) => inAddress("priorities").split(",").includes(priority));
-    const filtered = only.length > 0 && only.length < PRIORITIES.length;
-    const next = [filtered ? `Next case of ${only.join(", ")}` : "Next case", "N", primary];
-    const close = ["Close it here", "S"];
-    const titles = { reviewing: "Your review", read: this.revising ? "Edit your review" : "Saved", idle: "My work" };
-    layout.title.textContent = titles[stage] ?? "This case";
-    if (stage !== "read" || this.revising) refill(layout.receipt, null, () => []);
-    const points = (this.mayChange && data.points) || [];
-    refill(layout.points, points, () => points.map((words) => make("li", {}, words)));
-    if (stage === "idle") {
-      layout.drawNone("No case open", data.words);
-      layout.drawBar([next], [["Previous", "P"], ["End session", "F"], ["Keys", "?"]]);
-    } else if (stage === "named") {
-      layout.drawNone("Not assigned to you", data.words);
-      layout.drawBar(...(data.may_take ? [[["Take this case", "T", primary]]] : []), [next]);
-    } else if (stage === "over") {
-      const mine = ["Show my review", "", primary, () => this.outbox.post("previous", { case: this.caseId })];
-      layout.drawNone("This case is no longer open here", data.words);
-      layout.drawBar(data.may_take ? [["Reopen this case", "T", primary], close] : [data.mine ? mine : close], [next]);
-    } else if (this.revising) {
-      const cancel = ["Cancel", "Esc", "", () => this.leaveChange()];
-      layout.drawBar([["Save the change", "Ctrl+Enter", "sld-primary sld-save"], cancel]);
-    } else if (stage === "read") {
-      layout.drawReceipt(data.read, this.caseId);
-      layout.drawBar([next], [["Edit my review", "V"], ["End session", "F"], ["Previous", "P"]]);
-    } else this.drawReview();
-  }
-
-  drawReview() {
-    const { layout, shown } = this;
-    const covered = shown.text === null;
-    if (covered) layout.drawNone("Text hidden", "Press O to view it.", ["Open the text", "O", "sld-primary"]);
-    layout.drawBar(
-      [["Submit review", "Ctrl+Enter", "sld-primary sld-save"]],
-      [["Skip", "S"], ["Hold", "H"], ["Transfer", "B"], ["Decline", "X"]],
-      [
-        [shown.asked ? "✓ Second review requested" : "Request second review", "A"],
-        ...(this.mayOpenAtOnce ? [["Show AI evidence (unblinds)", "I"]] : []),
-      ],
-    );
-    refill(layout.hint, covered, () => [
-      !covered && ["Highlight the key words: drag, or press ", make("kbd", {}, "M"), ". "],
-      layout.button("Guideline", "G", "sld-link"), " · ", layout.button("Keys", "?", "sld-link"),
-    ]);
-  }
-
-  drawSave() {
-    const { layout, form, saving } = this;
-    const button = layout.bar.querySelector(".sld-save");
-    form.freeze(Boolean(saving));
-    for (const pane of this.panes) pane.frozen = !this.mayChoose;
-    layout.root.classList.toggle("sld-saving", Boolean(saving));
-    // what the disposition will ask for, before it is saved
-    const minutes = this.mayChange && form.chosen("disposition")[3];
-    layout.then.textContent = minutes ? `Then: follow-up for you, due ${when(this.now() + 60000 * minutes)}.` : "";
-    if (!button) return;
-    const does = this.revising ? "Save the change" : "Submit";
-    const whole = this.revising ? does : "Submit review";
-    const words = form.words();
-    button.firstChild.textContent = saving ? `Saving: ${saving.words} …` : words ? `${does}: ${words}` : whole;
-    button.disabled = this.shown?.text === null;
-  }
-
-  drawPanel() {
-    this.layout.panel.hidden = !this.panelShown;
-    if (this.panelShown === "guideline") this.layout.drawGuideline(this.page.guideline);
-    if (this.panelShown === "keys") this.layout.drawKeys(this.page.offer.keys, this.page.keys);
-    this.place();
-  }
-
-  drawTimes() {
-    const { layout, shown, stage } = this;
-    const now = this.now();
-    // a target is for what this reviewer may still look at
-    const open = stage === "reviewing" || (stage === "over" && this.data.may_take);
-    const left = open && shown.due ? shown.due - now : null; // counted here: it goes on on a cut line
-    const words = left !== null && `${left > 0 ? "due in" : "overdue"} ${span(left)}`;
-    layout.why.textContent = [shown?.why, words].filter(Boolean).join(" · ");
-    layout.why.classList.toggle("sld-late", left !== null && left <= 0);
-    const held = (shown?.expires ?? 0) - now;
-    layout.lease.hidden = !["reviewing", "read"].includes(stage);
-    layout.lease.textContent = stage === "read" ? "✓ reviewed by you" : `Assigned to you (${clock(held)}, renews while active)`;
-    layout.lease.classList.toggle("sld-low", stage === "reviewing" && held <= LOW_MS);
-    this.drawFoot(now);
-  }
-
-  // What was saved last, and for how long it can be undone.
-  drawFoot(now) {
-    const { layout, data: { last } } = this;
-    const seconds = Math.max(0, Math.ceil(((last?.until ?? 0) - now) / 1000));
-    refill(layout.foot, [last?.review, seconds], () => [
-      last && make("span", {}, `Saved ${when(last.at)}: ${last.name}, ${last.words}. `),
-      seconds > 0 && [layout.button("Undo", "U", "sld-link"), ` ${seconds} s`],
-    ]);
+    if (at === document.body || this.root.contains(at)) this.text.box.focus({ preventScroll: true });
   }
 
   place() {
-    const { root, bar } = this.layout;
-    const top = root.getBoundingClientRect().top + (document.querySelector('[data-testid="stMain"]')?.scrollTop ?? 0);
+    const top = this.root.getBoundingClientRect().top + (document.querySelector('[data-testid="stMain"]')?.scrollTop ?? 0);
     this.isLow = top > LOW_FROM * window.innerHeight; // below follow-ups, say: it then has the window's height to itself
-    const buttons = bar.getBoundingClientRect().height;
-    const whole = `${Math.round(buttons + this.form.needed.getBoundingClientRect().height)}px`;
-    root.style.setProperty("--sld-top", this.isLow ? "4rem" : `${Math.max(0, Math.round(top))}px`);
-    root.style.setProperty("--sld-buttons", `${Math.floor(buttons)}px`);
-    document.documentElement.style.setProperty("--sld-bar", whole); // for the end of the page too, which the bar covers
+    this.root.style.setProperty("--sld-top", this.isLow ? "4rem" : `${Math.max(0, Math.round(top))}px`);
   }
 }
 
-let desk = null;
-let leaving = 0;
-
-function leave() {
-  clearTimeout(leaving);
-  leaving = setTimeout(() => {
-    if (desk?.onInbox()) return leave(); // a slow run of the page: it comes back
-    desk?.close();
-    desk = null;
-  }, GONE_MS);
-}
-
-// Streamlit may take the component away and put it back in one run of the page: the desk lives on, and so does a save
-// that is on its way. Only a page that was left for good ends it.
-export default function ({ data: [page], parentElement, setTriggerValue }) {
-  clearTimeout(leaving);
-  if (desk && desk.me !== page.me.id) {
-    desk.close();
-    desk.layout.root.remove();
-    desk = null; // somebody else signed in: nothing of the person before is sent or shown
-  }
-  desk ??= new Desk(page);
-  const placed = desk.layout.root.parentElement === parentElement;
-  if (!placed) parentElement.append(desk.layout.root);
-  if (!placed) desk.arrive();
-  desk.mounted(page, setTriggerValue);
-  return () => {
-    if (!desk || desk.layout.root.parentElement !== parentElement) return; // it stands elsewhere already
-    desk.run = null;
-    desk.layout.root.remove();
-    leave();
-  };
-}
+export const onInbox = () => location.pathname.endsWith("/inbox");

@@ -1,70 +1,71 @@
 // The form of a review. What is chosen is what is shown: one object, changed and drawn in the same moment.
-import { keyed, make } from "./dom.js";
+import { h, keyed } from "./dom.js";
 
 export class Form {
-  constructor(offer, changed) {
-    this.offer = offer;
-    this.changed = changed;
-    this.choices = {};
-    this.inputs = [];
+  // ``changed``: something was chosen or typed; ``draw``: nothing may be changed now, so it is shown as it was.
+  constructor(offer, { changed, draw }) {
+    Object.assign(this, { offer, changed, draw, choices: {}, unfolded: {}, frozen: false });
     this.needing = []; // labels that need a disposition
     this.asked = [
       { name: "label", title: "Label", values: offer.labels, look: "sld-labels", lacking: "a label" },
       { name: "certainty", title: "Confidence", values: offer.certainties, look: "sld-sure", lacking: "a confidence level" },
       { name: "disposition", title: "Disposition", values: offer.dispositions, look: "sld-next", lacking: "a disposition" },
     ];
-    for (const field of this.asked) field.required = make("span", { class: "sld-required" }, " required");
-    this.needed = make("div", { class: "sld-needed" }, this.asked.map((field) => this.field(field)));
-    const note = { class: "sld-note", rows: 3, maxlength: offer.longest_note, oninput: () => this.set("note", this.note.value) };
-    this.note = make("textarea", note);
-    this.what = this.fold("Clinical coding (optional)", "C", offer.coding);
-    this.why = this.fold("Reasons and note", "D", offer.rest, make("label", { class: "sld-block" }, "Note", this.note));
-    this.root = make("div", { class: "sld-form" }, this.needed, make("div", { class: "sld-optional" }, this.what, this.why));
   }
 
-  fold(words, key, fields, ...more) {
-    return make("details", { class: "sld-fold" }, make("summary", {}, keyed(words, key)), fields.map((each) => this.field(each)), ...more);
+  needed() {
+    const missing = this.missing();
+    const fields = this.asked.map((field) => this.field({ ...field, required: missing.includes(field) }));
+    return h("div", { class: "sld-needed" }, fields);
+  }
+
+  optional() {
+    const { offer, choices, frozen } = this;
+    const oninput = ({ target }) => this.set("note", target.value);
+    const note = { class: "sld-note", rows: 3, maxlength: offer.longest_note, readOnly: frozen, value: choices.note ?? "", oninput };
+    return h("div", { class: "sld-optional" },
+      this.fold("c", "Clinical coding (optional)", offer.coding),
+      this.fold("d", "Reasons and note", offer.rest, h("label", { class: "sld-block" }, "Note", h("textarea", note))));
+  }
+
+  fold(key, words, fields, more) {
+    const onclick = (event) => {
+      event.preventDefault();
+      this.toggle(key);
+    };
+    return h("details", { class: `sld-fold sld-fold-${key}`, open: Boolean(this.unfolded[key]) },
+      h("summary", { onclick }, keyed(words, key.toUpperCase())), fields.map((each) => this.field(each)), more);
+  }
+
+  toggle(key) {
+    this.unfolded[key] = !this.unfolded[key];
+    this.draw();
   }
 
   // One choice of several, or ``many``.
-  field({ name, title, values, many = false, look = "sld-chips", required = "" }) {
+  field({ name, title, values, many = false, look = "sld-chips", required = false }) {
+    const had = this.choices[name] ?? (many ? [] : null);
     const chips = values.map(([value, words, key]) => {
-      const had = () => this.choices[name] ?? (many ? [] : null);
-      const toggled = () => (input.checked ? [...had(), value] : had().filter((each) => each !== value));
+      const checked = many ? had.includes(value) : had === value;
+      const toggled = () => (checked ? had.filter((each) => each !== value) : [...had, value]);
       const onchange = () => this.set(name, many ? toggled() : value);
-      const input = make("input", { type: many ? "checkbox" : "radio", name: `sld-${name}`, onchange });
-      this.inputs.push({ input, holds: () => (many ? had().includes(value) : had() === value) });
-      return make("label", { class: `sld-chip sld-v-${value}` }, input, make("span", {}, keyed(words, key)));
+      const input = h("input", { type: many ? "checkbox" : "radio", name: `sld-${name}`, checked, onchange });
+      return h("label", { class: `sld-chip sld-v-${value}` }, input, h("span", {}, keyed(words, key)));
     });
-    return make("fieldset", { class: look }, make("legend", {}, title, required), chips);
+    return h("fieldset", { class: look }, h("legend", {}, title, required && h("span", { class: "sld-required" }, " required")), chips);
   }
 
   set(name, value) {
     if (this.frozen) return this.draw();
     this.choices = { ...this.choices, [name]: value };
-    this.draw();
     this.changed();
   }
 
   // What is filled in is in sight: a part that holds something is unfolded.
   show(choices) {
     this.choices = { ...choices };
-    this.note.value = choices.note ?? "";
-    this.draw();
     const holds = ({ name }) => [choices[name] ?? []].flat().some((one) => one !== "" && one !== "not_stated");
-    this.what.open = this.offer.coding.some(holds);
-    this.why.open = Boolean(choices.note) || this.offer.rest.some(holds);
-  }
-
-  draw() {
-    for (const { input, holds } of this.inputs) input.checked = holds();
-    const missing = this.missing();
-    for (const field of this.asked) field.required.hidden = !missing.includes(field);
-  }
-
-  freeze(frozen) {
-    this.frozen = frozen;
-    this.note.readOnly = frozen;
+    this.unfolded = { c: this.offer.coding.some(holds), d: Boolean(choices.note) || this.offer.rest.some(holds) };
   }
 
   // What a key selects, where it selects anything.

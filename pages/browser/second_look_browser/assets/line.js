@@ -4,7 +4,7 @@
 //
 // Streamlit also opens a dialog over the page, which would cover what we say and take the keys: it is closed, and once
 // closed it stays away until the line is back.
-import { component, make } from "./dom.js";
+import { component } from "./dom.js";
 
 const LOST = "Connection lost. What this page shows may be out of date, and nothing pressed now is stored. Trying again.";
 const ASK_MS = 3000;
@@ -57,8 +57,7 @@ function closeDialog() {
 
 class Line {
   constructor(root) {
-    this.said = make("p", { class: "line", role: "alert" });
-    root.append(this.said);
+    this.said = root.appendChild(Object.assign(document.createElement("p"), { className: "line", role: "alert" }));
     this.unwatch = watchConnection((lost) => (this.said.textContent = lost ? LOST : ""));
   }
 

@@ -1,6 +1,6 @@
 // What the reviewer did, in order, until the server says that it is done. An action keeps its id however often it is sent,
 // and the server does it once: so nothing is lost and nothing is done twice, whatever the line does.
-import { newId } from "./dom.js";
+import { newId } from "./server.js";
 
 const AGAIN_MS = 2000;
 const REPLACES = new Set(["draft", "alive"]); // only the last of these matters

@@ -1,32 +1,25 @@
-// The left of the inbox: how many wait, the priorities, the list. It asks the server every few seconds by itself, and what
-// it is told it writes into the rows that are there: nothing else on the page moves, and the focus stays where it is.
-// All words come from the server; they are set as text, never as markup.
-
-import { component, fill, make, placer, refill } from "./dom.js";
+// The left of the inbox: how many wait, the priorities, the list. What it is told it writes into the rows that are there:
+// nothing else on the page moves, and the focus stays where it is.
+import { h, patch } from "./dom.js";
 import { tried } from "./drafts.js";
-import { ask, inAddress, sayGoodbye, setInAddress } from "./server.js";
+import { ask, inAddress, setInAddress } from "./server.js";
 
 const SOUND = "second-look-sound";
 const BASE = "Second Look";
-const EVERY_MS = 3000; // what is new is seen within five seconds
 const MOST = 200; // rows that the server lists, and cases that it finds
 const ORDERS = [["urgent", "Most urgent"], ["longest", "Longest in queue"], ["newest", "Newest"]];
 const ORDER = "N gives the most urgent unassigned case, whatever the order";
 const SEARCH = "Search ID, upload, group";
+const NOTHING = { still: [], pills: [], rows: [], disputed: [], of: 0, waits: 0, done: 0 }; // before the first answer
 
 const COUNTED = 1000; // what is open is counted as far as this
 const count = (number) => (number > COUNTED ? `${COUNTED.toLocaleString("en")}+` : number.toLocaleString("en"));
-const options = (pairs) => pairs.map(([value, words]) => make("option", { value }, words));
-const tell = (event, detail) => document.dispatchEvent(new CustomEvent(`second-look-${event}`, { detail }));
+const options = (pairs) => pairs.map(([value, words]) => h("option", { value }, words));
+const button = (words, onclick, look = "link", more = {}) => h("button", { type: "button", class: look, onclick, ...more }, words);
 
 // Two short tones by Web Audio. A browser lets a page sound only after somebody pressed something on it.
 class Sound {
-  constructor() {
-    this.on = tried(() => localStorage.getItem(SOUND)) === "on";
-    this.gone = new AbortController();
-    const heard = { capture: true, signal: this.gone.signal };
-    for (const kind of ["pointerdown", "keydown"]) document.addEventListener(kind, () => this.wake(), heard);
-  }
+  on = tried(() => localStorage.getItem(SOUND)) === "on";
 
   async wake() {
     if (!this.on) return;
@@ -52,200 +45,83 @@ class Sound {
       tone.stop(at + 0.22);
     }
   }
-
-  close() {
-    this.gone.abort();
-    this.context?.close();
-  }
 }
 
-// "(3) Second Look": Streamlit sets the title when a page runs, so it is set again whenever somebody else did.
-class Title {
-  constructor() {
-    this.watch = new MutationObserver(() => this.show(this.urgent));
-    this.watch.observe(document.head, { childList: true, subtree: true, characterData: true });
-  }
-
-  show(urgent) {
-    this.urgent = urgent;
-    const plain = document.title.replace(/^\(\d+\) /, "") || BASE;
-    const wanted = urgent ? `(${urgent}) ${plain}` : plain;
-    if (document.title !== wanted) document.title = wanted;
-  }
-
-  close() {
-    this.watch.disconnect();
-    this.show(0);
-  }
-}
-
-class Queue {
-  constructor(root) {
+export class Queue {
+  constructor(inbox, root) {
+    this.inbox = inbox;
     this.root = root;
     this.sound = new Sound();
-    this.title = new Title();
-    this.rows = new Map();
-    this.wanted = null; // how many rows; null: as many as the page asked for
+    this.now = NOTHING; // what the server said last
+    this.rows = []; // those that stand there, also while what was said last waits until nobody is in the list
+    this.held = this.searched = this.unfolded = false;
+    this.find = this.to = this.said = "";
+    this.wanted = 0; // how many rows; as many as the page begins with, until more are asked for
     this.chosen = null; // the ids chosen to be given to a colleague; null: a press opens a case
-    this.held = null; // a list that waits until nobody is in the old one
+    this.still = [];
     this.failures = 0;
-    this.build();
-    this.drawSound();
-    this.worker = new Worker(new URL("./tick.js", import.meta.url));
-    this.worker.onmessage = () => this.ask();
-    this.worker.postMessage(EVERY_MS);
     this.gone = new AbortController();
-    const heard = { signal: this.gone.signal };
-    document.addEventListener("keydown", (event) => this.onKey(event), heard);
-    document.addEventListener("second-look-done", () => this.ask(), heard);
-    window.addEventListener("pagehide", sayGoodbye, heard);
+    const { signal } = this.gone;
+    document.addEventListener("keydown", (event) => this.onKey(event), { signal });
+    for (const kind of ["pointerdown", "keydown"]) document.addEventListener(kind, () => this.sound.wake(), { capture: true, signal });
   }
 
-  build() {
-    const place = placer(this);
-    const button = (name, words, onclick, look = "link") => place("button", name, { type: "button", class: look, onclick }, words);
-    const typed = () => {
-      clearTimeout(this.typing);
-      this.typing = setTimeout(() => this.ask(), 250);
-    };
-    const sorted = () => {
-      setInAddress("sort", this.sort.value === "urgent" ? "" : this.sort.value);
-      this.ask();
-    };
-    const more = () => {
-      this.wanted = Math.min(MOST, (this.wanted ?? 8) + 32);
-      this.ask();
-    };
-    const search = { type: "search", placeholder: `${SEARCH}   /`, "aria-label": SEARCH, autocomplete: "off", oninput: typed };
-    const list = {
-      class: "rows",
-      "aria-label": "Cases to review",
-      onpointerenter: () => (this.pointed = true),
-      onpointermove: () => (this.pointed = true),
-      onpointerleave: () => this.showHeld(false),
-    };
-    place("section", "queue", { "aria-label": "Queue" },
-      make("header", {}, make("h1", {}, "Review"), place("p", "waits")),
-      place("div", "still", { role: "status", hidden: true }),
-      place("p", "words"),
-      place("div", "pills", { role: "group", "aria-label": "Priorities" }),
-      place("div", "said", { role: "status", "aria-live": "assertive" }),
-      place("div", "tools", {},
-        place("input", "find", search),
-        place("label", "check", {}, place("input", "inTexts", { type: "checkbox", onchange: () => this.ask() }), "search text")),
-      make("div", { class: "tools" },
-        place("select", "sort", { "aria-label": "Order of the list", title: ORDER, onchange: sorted }, options(ORDERS)),
-        button("give", "Assign to …", () => this.choosing(true), "small")),
-      place("div", "giving", { role: "group", "aria-label": "Assign cases to a colleague", hidden: true },
-        make("p", {}, "Choose cases in the list."),
-        make("div", { class: "tools" },
-          place("select", "colleagues", { "aria-label": "Colleague", onchange: () => this.giveWords() }),
-          button("giveNow", "", () => this.assign(), "small"),
-          button("stop", "Cancel", () => this.choosing(false)))),
-      place("ol", "list", list),
-      button("changed", "", () => this.showHeld(true), "changed"),
-      place("p", "foot", {}, place("span", "of"), " ", button("more", "", more)),
-      place("progress", "bar", { max: 1, value: 0, "aria-label": "Reviewed today" }),
-      place("details", "disputed", { hidden: true }),
-      make("p", { class: "foot" },
-        place("p", "live"),
-        button("soundOn", "", () => this.setSound(!this.sound.on)), " · ",
-        button("test", "Test sound", () => this.setSound(true).then(() => this.sound.play()))));
-    this.changed.hidden = true;
-    this.list.addEventListener("focusout", () => setTimeout(() => this.showHeld(false), 0));
-    this.root.append(this.queue);
-  }
-
-  setSound(on) {
-    const woken = this.sound.set(on);
-    this.drawSound();
-    return woken;
-  }
-
-  drawSound() {
-    this.soundOn.textContent = `Sound for P0: ${this.sound.on ? "on" : "off"}`;
-    this.soundOn.ariaPressed = this.sound.on;
-  }
-
-  update({ data, setTriggerValue }) {
-    this.data = data;
-    this.run = setTriggerValue;
-    this.sort.value = inAddress("sort") || "urgent";
-    this.check.hidden = !data.may_search_texts;
-    this.showColleagues();
+  mounted() {
+    const { colleagues } = this.inbox.page;
+    if (!colleagues.some(([id]) => id === this.to)) this.to = ""; // nobody becomes somebody else
+    this.draw();
     this.ask();
   }
 
-  get priorities() {
-    return inAddress("priorities").split(",").filter(Boolean);
+  close() {
+    this.gone.abort();
+    this.sound.context?.close();
   }
+
+  // "(3) Second Look": Streamlit sets the title when a page runs, so it is set again with each answer.
+  entitle(urgent) {
+    const plain = document.title.replace(/^\(\d+\) /, "") || BASE;
+    document.title = urgent ? `(${urgent}) ${plain}` : plain;
+  }
+
+  // ---- what is asked
 
   // What is looked for beside what the address says.
   sought() {
-    const find = this.find.value.trim();
-    return { ...(find && { find }), ...(find && this.inTexts.checked && { texts: "1" }), ...(this.wanted && { rows: this.wanted }) };
+    const find = this.find.trim();
+    const texts = find && this.searched && { texts: "1" };
+    return { ...(find && { find }), ...texts, ...(this.wanted && { rows: this.wanted }), ...(this.unfolded && { reviews: "1" }) };
   }
 
   async ask() {
-    if (this.asking || !this.data) return;
+    if (this.asking) return;
     const looksFor = () => JSON.stringify([this.sought(), ...["priorities", "sort", "batch"].map(inAddress)]);
     const key = looksFor();
     this.asking = true;
     const { status, said } = await ask("list", this.sought());
     this.asking = false;
-    if (this.closed) return;
+    if (!this.root.isConnected) return; // the page was left meanwhile
     if (status === 200) {
       this.failures = 0;
-      if (key === looksFor()) this.show(said, key);
+      if (key === looksFor()) this.heard(said, key);
     } else if (status === 401 || status === 403) {
-      if (this.failures++ < 3) this.run("run", Date.now());
-    } else {
-      this.queue.classList.add("stale");
-      this.live.textContent = `Not live: no answer since ${this.at ?? "the page was opened"}; trying again. `;
-    }
+      if (this.failures++ < 3) this.inbox.run();
+    } else this.stale = `Not live: no answer since ${this.now.at ?? "the page was opened"}; trying again. `;
+    this.draw();
     if (key !== looksFor()) this.ask(); // something else is looked for by now
   }
 
-  // It moves the list: not under the pointer or the focus of somebody who is about to choose.
-  showStill(lines) {
-    if (this.still.hidden !== (lines.length === 0) && this.rows.size && this.inside()) return;
-    this.still.hidden = lines.length === 0;
-    refill(this.still, lines, () => lines.map((line) => make("p", {}, line)));
-  }
-
-  show(now, key) {
-    this.at = now.at;
-    this.queue.classList.remove("stale");
-    this.waits.textContent = `${count(now.waits)} in queue${now.late ? ` · ${now.late}` : ""}`;
-    this.waits.classList.toggle("late", Boolean(now.late));
-    this.words.textContent = now.words;
-    tell("waits", { words: now.empty, hidden: now.hidden }); // for a desk that is empty
-    this.showStill(now.still);
-    this.live.textContent = "Live. ";
-    this.live.title = `As of ${now.at}`;
-    this.title.show(now.urgent);
-    this.showPills(now.pills);
-    this.browse = now.browse;
-    this.tools.hidden = this.sort.hidden = !now.browse;
-    this.give.hidden = !now.browse || !this.data.colleagues.length || Boolean(this.chosen);
+  heard(now, key) {
+    this.stale = "";
     this.announce(now);
-    this.showDisputed(now.disputed);
-    const rest = now.of - now.rows.length;
-    this.of.textContent = now.browse ? this.ofWords(now) : "";
-    this.more.textContent = `Show ${Math.min(32, rest)} more`;
-    this.more.hidden = rest <= 0 || now.rows.length >= MOST || !now.browse;
-    this.bar.max = Math.max(1, now.done + now.waits);
-    this.bar.value = now.done;
-    this.bar.title = `${now.read}; ${count(now.waits)} in queue`;
-    this.offer(now, key !== this.shownFor);
+    // a notice moves the list: not under the pointer or the focus of somebody who is about to choose
+    const comesOrGoes = Boolean(this.still.length) !== Boolean(now.still.length);
+    if (!comesOrGoes || !this.rows.length || !this.inside()) this.still = now.still;
+    this.entitle(now.urgent);
+    this.now = now;
+    this.offer(key !== this.shownFor);
     this.shownFor = key;
-  }
-
-  ofWords(now) {
-    if (!this.find.value.trim()) return now.of ? `${now.rows.length} of ${count(now.of)}` : "";
-    const found = now.of < MOST ? count(now.of) : `${MOST} or more`;
-    const read = now.texts_read ? ` Searched the texts of the ${now.texts_read.toLocaleString("en")} most urgent cases only.` : "";
-    return (now.of ? `${now.rows.length} of ${found} found.` : "Nothing found.") + read;
+    this.inbox.desk?.waits(now);
   }
 
   // A P0 case that has come in is said until none is free any more: read, or in other hands.
@@ -253,162 +129,88 @@ class Queue {
     const came = this.newest !== undefined && now.newest !== null && (this.newest === null || now.newest > this.newest);
     if (came && now.p0) this.sound.play();
     this.comes = Boolean(now.p0) && (came || this.comes);
-    const words = this.comes ? now.p0 : "";
-    if (came || this.said.textContent !== words) this.said.textContent = words; // set anew, it is read out again
+    if (came) this.said = ""; // set anew, it is read out again
+    if (came) this.draw();
+    this.said = this.comes ? now.p0 : "";
     if (this.newest === undefined || now.newest === null || came) this.newest = now.newest;
   }
 
-  showPills(pills) {
-    const press = (priority) => () => this.choose(priority);
-    const bare = ({ priority }, at) => make("button", { type: "button", class: `pill t${at}`, onclick: press(priority) });
-    if (!this.pills.firstChild) fill(this.pills, pills.map(bare));
-    pills.forEach((pill, at) => {
-      const button = this.pills.children[at];
-      button.ariaPressed = this.priorities.includes(pill.priority);
-      refill(button, pill, () => [
-        `${pill.mark} ${pill.priority} ${pill.meaning} `,
-        make("b", {}, count(pill.open)),
-        pill.late && make("span", { class: "late" }, ` · ${pill.late}`),
-      ]);
-    });
+  // A pointer left lying on the list while its owner works by keys is not in it.
+  inside() {
+    return (this.pointed && this.list.matches(":hover")) || this.list.contains(document.activeElement);
+  }
+
+  // What others change waits while somebody is in the list; what was ``sought`` by the person here is shown at once.
+  offer(sought) {
+    const { rows } = this.now;
+    const same = rows.length === this.rows.length && rows.every(({ id }, at) => this.rows[at].id === id);
+    this.held = !same && !sought && this.rows.length > 0 && this.inside();
+    const now = new Map(rows.map((row) => [row.id, row]));
+    this.rows = this.held ? this.rows.map((row) => now.get(row.id) ?? row) : rows;
+  }
+
+  // ---- what a person does
+
+  // What is chosen or typed here, and then looked for.
+  set(chosen) {
+    Object.assign(this, chosen);
+    this.draw();
+    this.ask();
   }
 
   choose(priority) {
     const chosen = new Set(this.priorities);
     if (!chosen.delete(priority)) chosen.add(priority);
-    setInAddress("priorities", [...chosen].sort().join(","));
-    tell("filter");
+    this.turn("priorities", [...chosen].sort().join(","));
+  }
+
+  // Sets this in the address, which outlives a reload.
+  turn(name, value) {
+    setInAddress(name, value);
+    this.draw();
+    this.inbox.desk?.draw();
     this.ask();
   }
 
-  assign() {
-    tell("act", { kind: "assign", to: this.colleagues.value, cases: [...this.chosen] }); // by the desk, in order with all else
-    this.choosing(false);
-  }
-
-  showColleagues() {
-    const people = [["", "Choose a colleague"], ...this.data.colleagues];
-    const chosen = this.colleagues.value; // kept where they are still there: nobody becomes somebody else
-    if (!refill(this.colleagues, people, () => options(people))) return;
-    this.colleagues.value = people.some(([id]) => id === chosen) ? chosen : "";
-    this.giveWords();
-  }
-
-  choosing(on) {
-    this.chosen = on ? new Set() : null;
-    this.colleagues.value = "";
-    this.giving.hidden = !on;
-    this.give.hidden = on;
-    for (const item of this.rows.values()) this.mark(item);
-    this.giveWords();
-  }
-
-  giveWords() {
-    const number = this.chosen?.size ?? 0;
-    this.giveNow.textContent = `Assign ${number} case${number === 1 ? "" : "s"}`;
-    this.giveNow.disabled = !number || !this.colleagues.value;
-  }
-
-  mark(item) {
-    const button = item.firstChild;
-    const on = this.chosen?.has(item.dataset.id) ?? false;
-    item.classList.toggle("chosen", on);
-    button.ariaPressed = this.chosen && on;
-    button.ariaDisabled = !this.chosen && !item.free;
-  }
-
-  // A pointer left lying on the list while its owner works by keys is not in it.
-  inside() {
-    const focused = this.root.activeElement ?? document.activeElement;
-    return (this.pointed && this.list.matches(":hover")) || this.list.contains(focused);
-  }
-
-  // What others change waits while somebody is in the list; what was ``sought`` by the person here is shown at once.
-  offer(now, sought) {
-    const same = now.rows.length === this.rows.size && now.rows.every((row, at) => this.list.children[at]?.dataset.id === row.id);
-    if (same || sought || !this.rows.size || !this.inside()) return this.placeRows(now);
-    this.held = now;
-    const fresh = now.rows.filter((row) => !this.rows.has(row.id)).length;
-    this.changed.textContent = fresh ? `${fresh} new in the list · show` : "The list has changed · show";
-    this.changed.hidden = false;
-    for (const row of now.rows) if (this.rows.has(row.id)) this.drawRow(this.rows.get(row.id), row);
-  }
-
-  showHeld(pressed) {
-    if (this.held && (pressed || !this.inside())) this.placeRows(this.held);
-  }
-
-  placeRows(now) {
-    this.held = null;
-    this.changed.hidden = true;
-    const wanted = new Set(now.rows.map((row) => row.id));
-    for (const [id, item] of this.rows) {
-      if (wanted.has(id)) continue;
-      item.remove();
-      this.rows.delete(id);
-    }
-    now.rows.forEach((row, at) => {
-      const press = { type: "button", onclick: () => this.take(item) };
-      const item = this.rows.get(row.id) ?? make("li", { "data-id": row.id }, make("button", press));
-      this.rows.set(row.id, item);
-      this.drawRow(item, row);
-      if (this.list.children[at] !== item) this.list.insertBefore(item, this.list.children[at] ?? null);
-    });
-  }
-
-  drawRow(item, row) {
-    const button = item.firstChild;
-    const here = row.mine && inAddress("case") === row.id; // theirs, and on this page
-    item.free = row.free && this.data.may && !here;
-    item.className = `t${row.priority[1]}${row.late ? " over" : ""}${here ? " here" : ""}`;
-    button.ariaCurrent = here ? "true" : null;
-    const about = [row.why, row.age, here ? "open here" : row.state].filter(Boolean).join(" · ");
-    refill(button, [row, here], () => [
-      make("span", { class: "priority" }, `${row.mark} ${row.priority} ${row.meaning}`), " ",
-      make("b", {}, row.name), " ",
-      make("span", { class: "left" }, row.left),
-      make("span", { class: "why" }, about),
-    ]);
-    this.mark(item);
-  }
-
   // A press on a row opens its case, or chooses it to be given away.
-  take(item) {
-    const { id } = item.dataset;
+  take({ id }, free, pressed) {
     if (this.chosen) {
       if (!this.chosen.delete(id)) this.chosen.add(id);
-      this.mark(item);
-      this.giveWords();
-    } else if (item.free) {
-      item.firstChild.blur(); // the desk takes the focus to the text
-      tell("act", { kind: "take", case: id });
+      this.draw();
+    } else if (free) {
+      pressed.blur(); // the desk takes the focus to the text
+      this.inbox.desk.once("take", { case: id });
     }
   }
 
-  showDisputed(cases) {
-    this.disputed.hidden = !cases.length;
-    const words = (each) => `${each.priority} · ${each.name} · ${each.left}${each.mine ? " · reviewed by you" : ""}`;
-    refill(this.disputed, cases, () => [
-      make("summary", {}, `${cases.length}${cases.length === 5 ? " or more" : ""} to decide: reviewers disagree`),
-      cases.map((each) => make("a", { href: each.href }, words(each))),
-    ]);
+  assign() {
+    this.inbox.desk.outbox.post("assign", { to: this.to, cases: [...this.chosen] });
+    this.choosing(null);
+  }
+
+  choosing(chosen) {
+    this.set({ chosen, to: "" });
+  }
+
+  setSound(on) {
+    const woken = this.sound.set(on);
+    this.draw();
+    return woken;
   }
 
   onKey(event) {
     this.pointed = false;
-    setTimeout(() => this.showHeld(false), 0);
-    if (!this.data?.keys || event.ctrlKey || event.metaKey || event.altKey) return;
-    const target = event.composedPath()[0];
-    if (target === this.find && event.key === "Enter") this.move(1);
-    if (target === this.find && event.key === "Escape") {
-      this.find.value = "";
-      this.find.blur();
-      this.ask();
+    if (inAddress("keys") === "off" || event.ctrlKey || event.metaKey || event.altKey) return;
+    const { target } = event;
+    if (target === this.field && event.key === "Enter") this.move(1);
+    if (target === this.field && event.key === "Escape") {
+      this.field.blur();
+      this.set({ find: "" });
     }
     if (target.isContentEditable || target.matches?.("input, textarea, select")) return;
-    if (event.key === "/" && this.browse) {
+    if (event.key === "/" && this.now.browse) {
       event.preventDefault();
-      this.find.focus();
+      this.field.focus();
     }
     const step = { j: 1, k: -1 }[event.key.toLowerCase()];
     if (step) this.move(step);
@@ -416,19 +218,158 @@ class Queue {
 
   move(step) {
     const buttons = [...this.list.querySelectorAll("button")];
-    const at = buttons.indexOf(this.root.activeElement ?? document.activeElement);
+    const at = buttons.indexOf(document.activeElement);
     buttons[at < 0 ? 0 : Math.max(0, Math.min(buttons.length - 1, at + step))]?.focus();
   }
 
-  close() {
-    this.closed = true; // an answer may still be on its way
-    this.worker.terminate();
-    this.gone.abort();
-    clearTimeout(this.typing);
-    this.sound.close();
-    this.title.close();
-    this.queue.remove();
+  // ---- what is shown
+
+  get priorities() {
+    return inAddress("priorities").split(",").filter(Boolean);
+  }
+
+  draw() {
+    patch(this.root, [this.view()]);
+  }
+
+  view() {
+    const { now, sound } = this;
+    const rest = now.of - now.rows.length;
+    const more = () => this.set({ wanted: Math.min(MOST, (this.wanted || 8) + 32) });
+    const fresh = now.rows.filter(({ id }) => !this.rows.some((row) => row.id === id)).length;
+    const showNow = () => this.set({ rows: now.rows, held: false });
+    return h("section", { class: "queue", "aria-label": "Queue" },
+      h("div", { class: "of-batch", hidden: !now.batch }, h("span", {}, "Only cases of ", h("b", {}, now.batch)),
+        button("Show all", () => this.turn("batch", ""), "small")),
+      h("header", {}, h("h1", {}, "Review"), h("p", { class: now.late ? "waits late" : "waits" }, this.waitWords())),
+      h("div", { class: "still", role: "status", hidden: !this.still.length }, this.still.map((line) => h("p", {}, line))),
+      h("p", { class: "words" }, now.words),
+      h("div", { class: "pills", role: "group", "aria-label": "Priorities" }, now.pills.map((pill) => this.pill(pill))),
+      h("div", { class: "said", role: "status", "aria-live": "assertive" }, this.said),
+      h("div", { class: "tools", hidden: !now.browse }, this.search()),
+      h("div", { class: "tools", hidden: !now.browse }, this.order()),
+      this.giving(),
+      this.listed(),
+      button(fresh ? `${fresh} new in the list · show` : "The list has changed · show", showNow, "changed", { hidden: !this.held }),
+      h("p", { class: "foot" }, h("span", {}, now.browse && this.ofWords()), " ",
+        button(`Show ${Math.min(32, rest)} more`, more, "link", { hidden: rest <= 0 || now.rows.length >= MOST || !now.browse })),
+      h("progress", { max: Math.max(1, now.done + now.waits), value: now.done, "aria-label": "Reviewed today", title: `${now.read}; ${count(now.waits)} in queue` }),
+      this.disputed(),
+      h("p", { class: "foot" },
+        h("span", { class: this.stale ? "live stale" : "live", title: `As of ${now.at}` }, this.stale || (now.at && "Live. ")),
+        button(`Sound for P0: ${sound.on ? "on" : "off"}`, () => this.setSound(!sound.on), "link", { "aria-pressed": String(sound.on) }), " · ",
+        button("Test sound", () => this.setSound(true).then(() => sound.play()))),
+      this.inbox.page.may && this.own());
+  }
+
+  waitWords() {
+    const { waits, late, at } = this.now;
+    return at && `${count(waits)} in queue${late ? ` · ${late}` : ""}`;
+  }
+
+  pill({ priority, mark, meaning, open, late }, at) {
+    const more = { "aria-pressed": String(this.priorities.includes(priority)) };
+    const words = [`${mark} ${priority} ${meaning} `, h("b", {}, count(open)), late && h("span", { class: "late" }, ` · ${late}`)];
+    return button(words, () => this.choose(priority), `pill t${priority[1]}`, more);
+  }
+
+  search() {
+    const oninput = ({ target }) => this.set({ find: target.value });
+    const onchange = ({ target }) => this.set({ searched: target.checked });
+    const ref = (field) => (this.field = field);
+    const find = { type: "search", placeholder: `${SEARCH}   /`, "aria-label": SEARCH, autocomplete: "off", value: this.find, oninput, ref };
+    const texts = h("input", { type: "checkbox", checked: this.searched, onchange });
+    return [h("input", find), h("label", { class: "check", hidden: !this.inbox.page.may_search_texts }, texts, "search text")];
+  }
+
+  order() {
+    const value = inAddress("sort") || "urgent";
+    const onchange = ({ target }) => this.turn("sort", target.value === "urgent" ? "" : target.value);
+    const hidden = !this.inbox.page.colleagues.length || Boolean(this.chosen);
+    return [
+      h("select", { "aria-label": "Order of the list", title: ORDER, value, onchange }, options(ORDERS)),
+      button("Assign to …", () => this.choosing(new Set()), "small", { hidden }),
+    ];
+  }
+
+  giving() {
+    const number = this.chosen?.size ?? 0;
+    const onchange = ({ target }) => this.set({ to: target.value });
+    const people = options([["", "Choose a colleague"], ...this.inbox.page.colleagues]);
+    const words = `Assign ${number} case${number === 1 ? "" : "s"}`;
+    return h("div", { class: "giving", role: "group", "aria-label": "Assign cases to a colleague", hidden: !this.chosen },
+      h("p", {}, "Choose cases in the list."),
+      h("div", { class: "tools" },
+        h("select", { "aria-label": "Colleague", value: this.to, onchange }, people),
+        button(words, () => this.assign(), "small", { disabled: !number || !this.to }),
+        button("Cancel", () => this.choosing(null))));
+  }
+
+  listed() {
+    const pointed = () => (this.pointed = true);
+    const list = {
+      class: "rows",
+      "aria-label": "Cases to review",
+      onpointerenter: pointed,
+      onpointermove: pointed,
+      ref: (element) => (this.list = element),
+    };
+    return h("ol", list, this.rows.map((row) => this.row(row)));
+  }
+
+  row(row) {
+    const here = row.mine && inAddress("case") === row.id; // theirs, and on this page
+    const free = row.free && this.inbox.page.may && !here;
+    const chosen = this.chosen?.has(row.id) ?? false;
+    const looks = [`t${row.priority[1]}`, row.late && "over", here && "here", chosen && "chosen"].filter(Boolean);
+    const press = {
+      type: "button",
+      onclick: ({ currentTarget }) => this.take(row, free, currentTarget),
+      "aria-pressed": String(this.chosen ? chosen : false),
+      "aria-disabled": String(!this.chosen && !free),
+      "aria-current": here ? "true" : null,
+    };
+    const about = [row.why, row.age, here ? "open here" : row.state].filter(Boolean).join(" · ");
+    return h("li", { key: row.id, "data-id": row.id, class: looks.join(" ") }, h("button", press,
+      h("span", { class: "priority" }, `${row.mark} ${row.priority} ${row.meaning}`), " ",
+      h("b", {}, row.name), " ",
+      h("span", { class: "left" }, row.left),
+      h("span", { class: "why" }, about)));
+  }
+
+  ofWords() {
+    const { of, texts_read } = this.now;
+    const shown = this.now.rows.length;
+    if (!this.find.trim()) return of ? `${shown} of ${count(of)}` : "";
+    const found = of < MOST ? count(of) : `${MOST} or more`;
+    const read = texts_read ? ` Searched the texts of the ${texts_read.toLocaleString("en")} most urgent cases only.` : "";
+    return (of ? `${shown} of ${found} found.` : "Nothing found.") + read;
+  }
+
+  disputed() {
+    const cases = this.now.disputed;
+    const words = (each) => `${each.priority} · ${each.name} · ${each.left}${each.mine ? " · reviewed by you" : ""}`;
+    return h("details", { class: "disputed", hidden: !cases.length },
+      h("summary", {}, `${cases.length}${cases.length === 5 ? " or more" : ""} to decide: reviewers disagree`),
+      cases.map((each) => h("a", { href: each.href }, words(each))));
+  }
+
+  // What is about this reviewer alone: how much they opened, their last reviews, and how the page is set for them.
+  own() {
+    const { now } = this;
+    const covered = inAddress("cover") === "1";
+    const keys = inAddress("keys") !== "off";
+    const onclick = () => this.set({ unfolded: !this.unfolded });
+    const open = (id) => (event) => {
+      event.preventDefault();
+      this.inbox.desk.once("open", { case: id });
+    };
+    const mine = (now.reviews ?? []).map(([id, name, words]) => h("p", {}, h("a", { href: `?case=${id}`, onclick: open(id) }, name), ` · ${words}`));
+    return h("div", { class: "own" },
+      h("p", {}, now.exposure),
+      h("details", {}, h("summary", { onclick }, "My reviews"), mine),
+      h("p", { class: "foot" },
+        button(`Shortcuts: ${keys ? "on" : "off"}`, () => this.turn("keys", keys ? "off" : ""), "link", { title: "Turn single keys off or on" }), " · ",
+        button(`Text preview: ${covered ? "hidden" : "on"}`, () => this.turn("cover", covered ? "" : "1"))));
   }
 }
-
-export default component(Queue);

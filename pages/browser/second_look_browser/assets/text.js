@@ -1,6 +1,6 @@
 // The text of a case, verbatim: set as text, never as markup. Words in it can be marked, by dragging over them or by
 // keyboard, and it says whether its end was on the screen.
-import { make, refill } from "./dom.js";
+import { h } from "./dom.js";
 
 const LEAST = 2;
 const MINE = "Highlighted by you; click to remove it";
@@ -8,52 +8,64 @@ const points = (text) => [...text].length;
 
 export class TextPane {
   // ``fits``: whether one more mark can be kept; whoever says no says why.
-  constructor(part, label, { changed, ended, fits }) {
-    Object.assign(this, { part, changed, ended, fits, marks: [], others: [], text: "", turns: [], picking: null, frozen: false });
-    this.box = make("div", {
-      class: `sld-text sld-${part}`,
-      dir: "auto",
-      tabindex: 0,
-      role: "region",
-      "aria-label": label,
-      onmouseup: () => (this.dragged = this.markSelection()),
-      onscroll: () => this.look(),
-      onkeydown: (event) => this.picked(event),
-      onclick: (event) => this.unmark(event),
-    });
-    this.more = make("p", { class: "sld-more", "aria-hidden": "true" }, "↓ the text goes on");
-    this.root = make("div", { class: `sld-part sld-part-${part}` }, part === "reply" && make("h3", {}, "Reply"), this.box, this.more);
-    this.seen = new ResizeObserver(() => this.look());
-    this.seen.observe(this.box);
+  constructor(part, label, { changed, ended, fits, draw }) {
+    Object.assign(this, { part, label, changed, ended, fits, draw, marks: [], others: [], text: null, turns: [], picking: null });
+    this.frozen = false;
   }
 
   // ``text`` is null where there is none.
   show(text, marks, others, turns) {
-    const other = text !== this.text;
     const ours = (mark) => mark.part === this.part;
+    if (text !== this.text) this.picking = null;
+    if (text !== this.text && this.box) this.box.scrollTop = 0;
     Object.assign(this, { text, turns, marks: marks.filter(ours), others: others.filter(ours) });
-    if (other || this.frozen) this.picking = null;
-    this.root.hidden = text === null;
-    this.draw();
-    if (other) this.box.scrollTop = 0;
-    requestAnimationFrame(() => this.look());
   }
 
+  freeze(frozen) {
+    this.frozen = frozen;
+    if (frozen) this.picking = null;
+  }
+
+  // Whether its end is on the screen, after each drawing and while it is scrolled.
   look() {
-    const rest = this.box.scrollHeight - this.box.clientHeight - this.box.scrollTop;
-    this.more.hidden = rest <= 4;
-    if (rest <= 4 && this.box.clientHeight > 0) this.ended(this.part);
+    const { scrollHeight, clientHeight, scrollTop } = this.box;
+    const rest = scrollHeight - clientHeight - scrollTop;
+    if (rest <= 4 && clientHeight > 0) this.ended(this.part);
+    if (this.goesOn === rest > 4) return;
+    this.goesOn = rest > 4;
+    this.draw();
   }
 
-  draw() {
+  view() {
+    const box = {
+      class: `sld-text sld-${this.part}`,
+      dir: "auto",
+      tabindex: 0,
+      role: "region",
+      "aria-label": this.label,
+      ref: (element) => (this.box = element),
+      onmouseup: () => (this.dragged = this.markSelection()),
+      onscroll: () => this.look(),
+      onkeydown: (event) => this.picked(event),
+      onclick: (event) => this.unmark(event),
+    };
+    const title = this.part === "reply" && h("h3", {}, "Reply");
+    const more = h("p", { class: "sld-more", "aria-hidden": "true", hidden: !this.goesOn }, "↓ the text goes on");
+    const root = { class: `sld-part sld-part-${this.part}`, hidden: this.text === null };
+    return h("div", root, title, h("div", box, this.written()), more);
+  }
+
+  // Pieces between all ends of marks, each one words or a mark; a long text is not cut anew for each key.
+  written() {
     const mine = this.marks.map((mark) => ({ ...mark, kind: "mine", title: MINE }));
     const marks = [...this.others, ...mine, ...(this.picking ? [{ ...this.pickedRange(), kind: "pick" }] : [])];
-    const drawn = refill(this.box, [this.text, this.turns, marks], () => this.written(marks));
-    if (drawn) this.box.querySelector(".sld-pick")?.scrollIntoView({ block: "nearest" });
+    const from = JSON.stringify([this.text, this.turns, marks]);
+    if (from !== this.from) this.pieces = this.cut(marks);
+    this.from = from;
+    return this.pieces;
   }
 
-  // Pieces between all ends of marks, each one a text node or a mark.
-  written(marks) {
+  cut(marks) {
     const letters = [...(this.text ?? "")];
     const ofTurns = this.turns.flatMap((turn) => [turn.named, turn.start, turn.end]);
     const ends = [...new Set([0, letters.length, ...ofTurns, ...marks.flatMap((mark) => [mark.start, mark.end])])];
@@ -65,7 +77,7 @@ export class TextPane {
       if (!over.length) return { start, node: words };
       const kinds = new Set(over.map((mark) => `sld-${mark.kind}`));
       const titles = new Set(over.map((mark) => mark.title).filter(Boolean));
-      return { start, node: make("mark", { class: [...kinds].join(" "), title: [...titles].join("; ") }, words) };
+      return { start, node: h("mark", { class: [...kinds].join(" "), title: [...titles].join("; ") }, words) };
     });
     return this.turns.length ? this.thread(pieces) : pieces.map((piece) => piece.node);
   }
@@ -76,16 +88,12 @@ export class TextPane {
       const next = this.turns[number + 1]?.named ?? Infinity;
       const within = (name, from, to) => {
         const ours = pieces.filter(({ start }) => start >= from && start < to);
-        return make(name === "speaker" ? "b" : "span", { class: `sld-${name}` }, ours.map((piece) => piece.node));
+        return h(name === "speaker" ? "b" : "span", { class: `sld-${name}` }, ours.map((piece) => piece.node));
       };
       const look = `sld-turn sld-of-${turn.role}${turn.judged ? " sld-judged" : ""}`;
-      return make(
-        "div",
-        { class: look, role: "group", tabindex: -1, dir: "auto", "aria-label": turn.head, "data-head": turn.head },
-        within("speaker", turn.named, turn.start),
-        within("words", turn.start, turn.end),
-        within("gap", turn.end, next),
-      );
+      const block = { class: look, role: "group", tabindex: -1, dir: "auto", "aria-label": turn.head, "data-head": turn.head };
+      return h("div", block,
+        within("speaker", turn.named, turn.start), within("words", turn.start, turn.end), within("gap", turn.end, next));
     });
   }
 
@@ -121,7 +129,7 @@ export class TextPane {
 
   add(range) {
     const joined = this.marks.filter((mark) => mark.end >= range.start && mark.start <= range.end);
-    if (!joined.length && !this.fits()) return this.draw();
+    if (!joined.length && !this.fits()) return;
     const start = Math.min(range.start, ...joined.map((mark) => mark.start));
     const end = Math.max(range.end, ...joined.map((mark) => mark.end));
     const apart = this.marks.filter((mark) => !joined.includes(mark));
@@ -136,7 +144,6 @@ export class TextPane {
 
   change(marks) {
     this.marks = marks;
-    this.draw();
     this.changed();
   }
 
@@ -164,7 +171,12 @@ export class TextPane {
     const first = Math.max(0, sentences.findIndex((one) => one.start >= judged));
     this.picking = { sentences, from: first, to: first };
     this.box.focus();
+    this.showPicked();
+  }
+
+  showPicked() {
     this.draw();
+    this.box.querySelector(".sld-pick")?.scrollIntoView({ block: "nearest" });
   }
 
   pickedRange() {
@@ -179,7 +191,7 @@ export class TextPane {
     if (step) {
       const next = Math.max(0, Math.min(sentences.length - 1, to + step));
       this.picking = { sentences, from: event.shiftKey ? from : next, to: next };
-      this.draw();
+      this.showPicked();
     } else if (event.key === "Enter" || event.key.toLowerCase() === "m") {
       const range = this.pickedRange();
       this.picking = null;

@@ -16,7 +16,7 @@ class Typed {
     forgetOld();
   }
 
-  update({ data: { me, fields, recorded } }) {
+  update({ me, fields, recorded }) {
     this.me = me;
     this.places = fields.map((start) => `[class*="${MARK}${start}"]`).join(",");
     for (const name of recorded) forget(me, name);
