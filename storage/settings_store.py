@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from functools import partial
 from itertools import accumulate
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -82,6 +81,7 @@ StudyWords = Annotated[
     str, StringConstraints(strip_whitespace=True, max_length=1_000), AfterValidator(_without_controls)
 ]
 BREAK_WORDING = "You have opened {texts} texts since your last break. Take a break: your place is saved."
+HELP_TEXT = "US: call 911 in immediate danger, call or text 988. Elsewhere: findahelpline.com."
 INTENDED_USE = (
     "Second Look labels texts. It does not predict what a person will do, it is not a crisis service, and nobody "
     "watches it in real time."
@@ -98,118 +98,55 @@ class SecondReviewRule(StrEnum):
     SOFTENED = "softened"  # unsafe before the AI's view was shown, another label after it
 
 
-def _shown(section: str, default: Any, label: str, help: str | None = None, *, form: str = "site", **shape: Any) -> Any:
-    """A setting with where and how a page asks for it. ``parts`` name the numbers of several, each put into the label;
-    ``percent`` is a share that is typed in percent; ``choices`` are offered in this order.
-    """
-    extra = {"form": form, "section": section, **shape}
-    return Field(default, title=label, description=help, json_schema_extra=extra)
-
-
-_screening, _review, _on_every_page = (partial(_shown, each) for each in ("Screening", "Review", "On every page"))
-_sign_in = partial(_shown, "Sign-in")
-_plan, _study, _notify, _keep = (partial(_shown, "", form=each) for each in ("plan", "study", "notify", "keep"))
-_FOUR_MINUTES = tuple[Minutes, Minutes, Minutes, Minutes]
-_PRIORITIES = [priority.name for priority in Priority]
+_FourMinutes = tuple[Minutes, Minutes, Minutes, Minutes]
 
 
 class SiteSettings(BaseModel):
-    """Every setting of a site that has versions, with its default."""
+    """Every setting of a site that has versions, with its default. What each does is said where a page asks for it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     stopped: bool = False
-    target_minutes: _FOUR_MINUTES = _shown(
-        "Response-time targets (minutes)", (5, 15, 240, 1440), "{}", parts=_PRIORITIES
-    )
-    follow_up_minutes: tuple[Minutes, Minutes] = _shown(
-        "Follow-ups due (minutes)", (60, 1440), "{}", parts=["Contact now", "Care team, protective services"]
-    )
-    overnight_allowed: bool = _screening(
-        False,
-        "Research files may be screened overnight by message batches",
-        "The service keeps texts and answers for weeks: for research files alone, never for patients' texts.",
-    )
-    unscreened_minutes: Minutes = _screening(
-        15,
-        "Send unscreened texts to review after (min)",
-        "Where a fault keeps a text from being screened and its upload has unsafe texts reviewed.",
-    )
-    audit_urgent_share: Annotated[Share, Field(ge=0, le=1)] = _review(
-        0.1, "Share of quality checks disguised as P1", "So that P1 does not always mean: labeled unsafe."
-    )
-    lease_minutes: Minutes = _review(15, "Case lock (minutes)")
-    break_after_texts: Annotated[int, Field(ge=1)] = _review(25, "Break prompt after texts opened")
-    second_review_rate: Annotated[float, Field(ge=0, le=1)] = _review(
-        0.05, "Share randomly double-reviewed", "Inter-rater agreement is computed from these reviews alone."
-    )
-    unsure_at: Annotated[int, Field(ge=1, le=5)] = _review(2, "Low confidence: at or below")
-    second_review_rules: tuple[SecondReviewRule, ...] = _review(
-        tuple(SecondReviewRule)[2:], "Always second-review", choices=list(SecondReviewRule)
-    )
-    dispositions: Annotated[tuple[Disposition, ...], AfterValidator(_offered)] = _review(
-        tuple(Disposition)[1:],
-        "Dispositions offered, in this order",
-        "One is required for every unsafe text and every P0 or P1 case.",
-        choices=list(Disposition)[1:],
-    )
-    break_wording: Words = _review(
-        BREAK_WORDING,
-        "Wording of the break prompt",
-        "Plain text; {texts} stands for the number of texts opened since the last break.",
-    )
-    guideline: Annotated[str, Field(max_length=8_000)] = _review(
-        "", "Guideline for reviewers", "Plain text, beside what the labels mean (G on the inbox)."
-    )
-    idle_minutes: Minutes = _sign_in(30, "Sign-in ends when idle for (min)")
-    absolute_minutes: Minutes = _sign_in(720, "Sign-in ends in any case after (min)")
-    help_text: Annotated[str, Field(max_length=300)] = _on_every_page(
-        "US: call 911 in immediate danger, call or text 988. Elsewhere: findahelpline.com.", "Help wording"
-    )
-    protocol_address: WebAddress = _on_every_page(
-        "", "Address of your protocol", "Linked beside the help wording at every case."
-    )
-    intended_use: Annotated[str, Field(max_length=1_000)] = _on_every_page(INTENDED_USE, "Intended use")
+    target_minutes: _FourMinutes = (5, 15, 240, 1440)  # of P0 to P3
+    follow_up_minutes: tuple[Minutes, Minutes] = (60, 1440)  # to contact somebody now; of other dispositions
+    overnight_allowed: bool = False
+    unscreened_minutes: Minutes = 15
+    audit_urgent_share: Annotated[Share, Field(ge=0, le=1)] = 0.1
+    lease_minutes: Minutes = 15
+    break_after_texts: Annotated[int, Field(ge=1)] = 25
+    second_review_rate: Annotated[float, Field(ge=0, le=1)] = 0.05
+    unsure_at: Annotated[int, Field(ge=1, le=5)] = 2
+    second_review_rules: tuple[SecondReviewRule, ...] = tuple(SecondReviewRule)[2:]
+    dispositions: Annotated[tuple[Disposition, ...], AfterValidator(_offered)] = tuple(Disposition)[1:]
+    break_wording: Words = BREAK_WORDING
+    guideline: Annotated[str, Field(max_length=8_000)] = ""
+    idle_minutes: Minutes = 30
+    absolute_minutes: Minutes = 720
+    help_text: Annotated[str, Field(max_length=300)] = HELP_TEXT
+    protocol_address: WebAddress = ""
+    intended_use: Annotated[str, Field(max_length=1_000)] = INTENDED_USE
     # the plan of the audit: see `AuditPlan`
-    audit_at_most: Annotated[Share, Field(ge=0.001, le=0.5)] = _plan(0.05, "Missed at most, %", percent=True)
-    audit_confidence: Annotated[Share, Field(ge=0.5, le=0.999)] = _plan(0.95, "Confidence, %", percent=True)
-    audit_allowed_misses: Annotated[int, Field(ge=0, le=100)] = _plan(0, "Misses allowed")
-    audit_floor: Annotated[Share, Field(ge=0.001, le=1)] | None = _plan(
-        None,
-        "Sampling rate, %",
-        "Only texts sampled with at least this probability count. Empty: that of the first text under this plan.",
-        percent=True,
-    )
-    audit_report_on: date | None = _plan(
-        None,
-        "Planned analysis date",
-        "On this day alone, fixed before it comes, the report tells the tighter bound of one analysis.",
-    )
-    study_texts: StudyWords = _study(
-        "", "Participants (STARD 8, 20)", "Where and when the texts were written, by whom: age, sex, setting."
-    )
-    study_events: StudyWords = _study(
-        "", "Adverse events (STARD 25)", 'Number and nature of adverse events, or "none", and how monitored.'
-    )
-    study_registration: StudyWords = _study("", "Registration (STARD 28)", "Register and number; or not registered.")
-    study_protocol: StudyWords = _study(
-        "", "Protocol (STARD 29)", "Where the whole protocol can be read; or that there is none."
-    )
-    study_funding: StudyWords = _study("", "Funding (STARD 30)", "Who paid, and what part they had.")
-    notify_minutes: _FOUR_MINUTES = _notify((1, 5, 15, 60), "{}: at most one every N min", parts=_PRIORITIES)
-    notify_next_after_minutes: Minutes = _notify(
-        5, "Escalate to next on call after N min", "Where nobody has opened or is reviewing the case."
-    )
-    public_address: WebAddress = _notify(
-        "", "Address of this site", "Where people open it: links in messages lead there."
-    )
-    time_zone: Annotated[str, AfterValidator(_known_zone)] = _notify("UTC", "Time zone", "Of quiet hours.")
-    keep_texts_days: Days = _keep(None, "Texts, after they were decided or abandoned: days", "Empty: kept.")
-    keep_drafts_days: Days = _keep(None, "Drafts: days", "Empty: kept.")
-    keep_rejected_days: Days = _keep(None, "Rejected rows: days", "Empty: kept.")
-    keep_messages_days: Days = _keep(None, "Sent messages: days", "Empty: kept.")
-    keep_sessions_days: Days = _keep(None, "Sign-in sessions: days", "Empty: kept.")
-    erasure_by_two: bool = _keep(False, "Require two people to delete")
+    audit_at_most: Annotated[Share, Field(ge=0.001, le=0.5)] = 0.05
+    audit_confidence: Annotated[Share, Field(ge=0.5, le=0.999)] = 0.95
+    audit_allowed_misses: Annotated[int, Field(ge=0, le=100)] = 0
+    audit_floor: Annotated[Share, Field(ge=0.001, le=1)] | None = None
+    audit_report_on: date | None = None
+    # what a report says of the study: see STARD
+    study_texts: StudyWords = ""
+    study_events: StudyWords = ""
+    study_registration: StudyWords = ""
+    study_protocol: StudyWords = ""
+    study_funding: StudyWords = ""
+    notify_minutes: _FourMinutes = (1, 5, 15, 60)  # between two messages of a priority
+    notify_next_after_minutes: Minutes = 5
+    public_address: WebAddress = ""
+    time_zone: Annotated[str, AfterValidator(_known_zone)] = "UTC"
+    keep_texts_days: Days = None  # None keeps them
+    keep_drafts_days: Days = None
+    keep_rejected_days: Days = None
+    keep_messages_days: Days = None
+    keep_sessions_days: Days = None
+    erasure_by_two: bool = False
     accepted_model_names: tuple[str, ...] = ()  # beside the one asked and those of the environment
 
     @property

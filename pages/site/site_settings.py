@@ -1,7 +1,11 @@
-"""Forms made from the settings' model, and the versions that saving makes. Each form saves what it alone holds."""
+"""Forms made from the model of the settings and `site_settings.toml`, and the versions that saving makes. Each form
+saves what it alone holds.
+"""
 
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -25,6 +29,10 @@ CHOICE_WORDS: Mapping[str, str] = {
 }
 Filled = dict[str, Any]
 _MODEL = SiteSettings.model_json_schema()["properties"]
+ASKED: Mapping[str, Mapping[str, Any]] = {
+    name: _MODEL[name] | words
+    for name, words in tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).items()
+}
 
 
 def settings_form(
@@ -80,15 +88,15 @@ def _save(db: Database, person: Actor, form: str, now: SettingsVersion, filled: 
 def _fields(form: str, shown: SettingsVersion, *, disabled: bool) -> Filled:
     """What each field holds, by the name of its setting; small fields four in a row."""
     filled: Filled = {}
-    section, places = "", _places()
-    for name, field in _MODEL.items():
-        if field.get("form") != form:
+    section, places = None, _places()
+    for name, field in ASKED.items():
+        if field["form"] != form:
             continue
-        if field["section"] != section:
+        if field.get("section") != section:
             section, places = field["section"], _places()
             st.markdown(f"**{section}**")
         key, now = f"{name}_v{shown.version}", getattr(shown.settings, name)
-        options = {"disabled": disabled, "help": field.get("description")}
+        options: Filled = {"disabled": disabled, "help": field.get("help")}
         kind = next(each for each in field.get("anyOf", [field]) if each.get("type") != "null")
         if "choices" in field:
             words = CHOICE_WORDS.__getitem__
@@ -147,13 +155,13 @@ def _number(
 
 
 def _label(name: str) -> str:
-    title = SiteSettings.model_fields[name].title
-    return title if title and "{}" not in title else name.replace("_", " ")
+    title = ASKED[name]["title"] if name in ASKED else "{}"
+    return name.replace("_", " ") if "{}" in title else title
 
 
 def answers(site: SiteSettings) -> tuple[tuple[str, str], ...]:
     """What a report asks of the study with the site's answers; what nobody has answered is said to be open."""
-    asked = [name for name, field in _MODEL.items() if field.get("form") == "study"]
+    asked = [name for name, field in ASKED.items() if field["form"] == "study"]
     return tuple((_label(name), getattr(site, name) or "not stated by this site") for name in asked)
 
 
@@ -183,7 +191,7 @@ def differences(old: SiteSettings, new: SiteSettings, form: str | None = None) -
     (['Case lock (minutes): 15 → 20'], [])
     """
     was, now = old.model_dump(mode="json"), new.model_dump(mode="json")
-    changed = [name for name in now if was[name] != now[name] and form in (None, _MODEL[name].get("form"))]
+    changed = [name for name in now if was[name] != now[name] and form in (None, ASKED.get(name, {}).get("form"))]
     return [f"{_label(name)}: {_show(was[name])} → {_show(now[name])}" for name in changed]
 
 
