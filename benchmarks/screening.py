@@ -196,7 +196,7 @@ def _is_done(db: Database) -> bool:
 def _batch(db: Database, asked, cases: int) -> str:  # type: ignore[no-untyped-def]
     now = datetime.now(UTC)
     version = save_configuration(db, asked, now)
-    batch_id = create_batch(db, LOCAL_USER.at(now), NewBatch(name="bench", configuration_version=version, seed=0))
+    batch_id = create_batch(db, LOCAL_USER.at(now), NewBatch(name="bench"), version, seed=0)
     rows = (NewCase(row=row, external_id=str(row), text=receive(_text(row))) for row in range(1, cases + 1))
     add_rows(db, batch_id, rows, now)
     return batch_id

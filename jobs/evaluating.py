@@ -42,7 +42,7 @@ from screening.pipeline.config import PipelineConfig
 from screening.pipeline.draws import SamplerError
 from screening.pipeline.engine import Guard
 from screening.review.policy import Action, Actor, require
-from storage.batches.counts import BatchStanding, batch_now
+from storage.batches.counts import BatchMark, batch_now
 from storage.database import Database
 from storage.research.cells import MOST_LISTED
 from storage.research.recordings import (
@@ -70,7 +70,7 @@ class Ask:
 
     actor: Actor
     batch_id: str
-    standing: BatchStanding
+    standing: BatchMark
 
 
 def ask_of(db: Database, actor: Actor, batch_id: str) -> Ask:

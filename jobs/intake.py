@@ -104,12 +104,11 @@ def configuration(settings: Settings, pipeline: PipelineConfig) -> Configuration
 def open_batch(
     db: Database, actor: Actor, pipeline: PipelineConfig, new: NewBatch, settings: Settings, clock: Clock
 ) -> str:
-    """Create an empty batch for rows as things stand now; its id. ValueError as `require_overnight`."""
+    """Create an empty batch for rows, or one text, as things stand now; its id. ValueError as `require_overnight`."""
     if new.overnight:
         require_overnight(db, settings, pipeline, 0)
     version = save_configuration(db, configuration(settings, pipeline), clock())
-    of_now = replace(new, configuration_version=version, seed=settings.seed, audit_rate=settings.audit_rate)
-    return create_batch(db, actor.at(clock()), of_now)
+    return create_batch(db, actor.at(clock()), new, version, seed=settings.seed, audit_rate=settings.audit_rate)
 
 
 def fill_batch(

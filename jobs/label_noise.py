@@ -29,7 +29,6 @@ from storage.database import Database
 from storage.research.cells import MOST_LISTED
 from storage.research.recordings import (
     Named,
-    RecordedColumns,
     Reviews,
     accepted_references,
     case_names,
@@ -55,10 +54,10 @@ class Ranked:
 
 
 def rank_labels(db: Database, ask: Ask, ranking: Ranking) -> Ranked:
-    batch, order = order_labels(db, ask, ranking)
-    free = _free(db, ask, batch, order)
+    all_rows, order = order_labels(db, ask, ranking)
+    free = _free(db, ask, all_rows, order)
     shown = free[:MOST_SHOWN].tolist()
-    rows = batch.rows[order.cases[shown]].tolist()
+    rows = all_rows[order.cases[shown]].tolist()
     named = case_names(db, ask.actor, ask.batch_id, rows)
     lines = tuple((named[row], order.at(place)) for row, place in zip(rows, shown, strict=True) if row in named)
     return Ranked(labels=len(order.cases), in_review=len(order.cases) - len(free), left_out=order.left_out, first=lines)
@@ -68,17 +67,16 @@ def choose_labels(
     db: Database, ask: Ask, ranking: Ranking, top: int, seed: str | None
 ) -> tuple[tuple[str, ...], Mapping[str, float]]:
     """The cases of the first places and, with a seed, as many others drawn beside them, each with its probability."""
-    batch, order = order_labels(db, ask, ranking)
-    free = _free(db, ask, batch, order)
+    rows, order = order_labels(db, ask, ranking)
+    free = _free(db, ask, rows, order)
     drawn, chance = ((), 0.0) if seed is None else controls(free, top, seed)
-    picked = _ids(db, ask, batch, order.cases[free[:top]])
-    return picked, dict.fromkeys(_ids(db, ask, batch, order.cases[list(drawn)]), chance)
+    picked = _ids(db, ask, rows[order.cases[free[:top]]])
+    return picked, dict.fromkeys(_ids(db, ask, rows[order.cases[list(drawn)]]), chance)
 
 
-def _ids(db: Database, ask: Ask, batch: RecordedColumns, places: Integers) -> tuple[str, ...]:
-    rows = batch.rows[places].tolist()
-    named = case_names(db, ask.actor, ask.batch_id, rows)
-    return tuple(named[row].case_id for row in rows)
+def _ids(db: Database, ask: Ask, rows: Integers) -> tuple[str, ...]:
+    named = case_names(db, ask.actor, ask.batch_id, rows.tolist())
+    return tuple(named[row].case_id for row in rows.tolist())
 
 
 def controls(free: Integers, top: int, seed: str) -> tuple[tuple[int, ...], float]:
@@ -94,17 +92,18 @@ def controls(free: Integers, top: int, seed: str) -> tuple[tuple[int, ...], floa
 
 
 @kept_by_draws
-def order_labels(db: Database, ask: Ask, ranking: Ranking) -> tuple[RecordedColumns, ReviewOrder]:
+def order_labels(db: Database, ask: Ask, ranking: Ranking) -> tuple[Integers, ReviewOrder]:
+    """The rows of the batch, and the order of their labels by place among them."""
     batch = columns(db, ask)
     tell("Ranking the labels")
     places = {node.name: place for place, node in enumerate(batch.configuration.pipeline.nodes)}
     # nodes that the pipeline does not have come last
     nodes = sorted(batch.drawn.nodes.items(), key=lambda each: (places.get(each[0], len(places)), each[0]))
-    return batch, review_order(batch.drawn.references, {name: node.counts for name, node in nodes}, ranking)
+    return batch.rows, review_order(batch.drawn.references, {name: node.counts for name, node in nodes}, ranking)
 
 
-def _free(db: Database, ask: Ask, batch: RecordedColumns, order: ReviewOrder) -> Integers:
-    open_ones = in_review_mask(db, ask.actor, ask.batch_id, batch.rows)
+def _free(db: Database, ask: Ask, rows: Integers, order: ReviewOrder) -> Integers:
+    open_ones = in_review_mask(db, ask.actor, ask.batch_id, rows)
     return np.flatnonzero(~open_ones[order.cases])
 
 
@@ -121,7 +120,7 @@ def count_corrected_labels(
     several = reviews_in(db, ask.actor, ask.batch_id, batch.rows).by_several
 
     def cases(places: Integers) -> Cases:
-        return len(places), _ids(db, ask, batch, places[:MOST_LISTED])
+        return len(places), _ids(db, ask, batch.rows[places[:MOST_LISTED]])
 
     return (
         int((original != NONE).sum()),

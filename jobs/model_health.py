@@ -15,6 +15,7 @@ from jobs.agents import Agents
 from jobs.intake import configuration, usual_pipeline
 from jobs.process import Clock, retry_in_thread
 from screening.models.canaries import other_names, probe
+from screening.models.retries import pause_after
 from screening.pipeline.draws import Draw, SamplerError
 from screening.pipeline.engine import Reason, Screening, unusable_draws
 from screening.pipeline.files import NO_LABEL, Whose, error_kind
@@ -22,7 +23,6 @@ from screening.settings import Settings
 from storage.batches import configurations
 from storage.batches.configurations import Configuration, Preflight
 from storage.database import Database
-from storage.schema.columns import pause_after
 from storage.settings_store import settings_now
 from storage.site.health import Fault, find_lasting
 from storage.site.outbox import keep_fault

@@ -92,7 +92,7 @@ class OvernightRunner:
         """Count what came back, then decide what can be decided, and ask for what the other cases need; whether
         anything was sent.
         """
-        standing = await self._do(screenings.batch_standing, batch_id)
+        standing = await self._do(batch_state.standing, batch_id)
         if standing.allows_calls and await self._do(is_stopped):
             for waiting in await self._do(overnight.open_cases, batch_id):
                 await self._decide(waiting, stopped=True)
@@ -195,7 +195,7 @@ class OvernightRunner:
         price = self.agents.cost_usd(made, usage)
         calls = bought.answers + bought.waiting + len(wanted) - 1  # what uses all of a cap reaches it, and this may
         spent = Totals(calls=calls, unpriced_calls=int(price is None), cost_usd=HALF * (price or 0.0) * calls)
-        return screenings.batch_standing(db, batch_id).caps.reached_cap(spent)
+        return batch_state.standing(db, batch_id).caps.reached_cap(spent)
 
     async def _decide(self, waiting: OpenCase, *, stopped: bool = False) -> list[DrawWanted]:
         """Bring the case as far as its answers lead: what it needs next, nothing where it came to its end, or failed
@@ -303,7 +303,7 @@ class Answers:
 
 
 def _may_send(db: Database, batch_id: str) -> bool:
-    return screenings.batch_standing(db, batch_id).allows_calls and not is_stopped(db)
+    return batch_state.standing(db, batch_id).allows_calls and not is_stopped(db)
 
 
 def _requests(db: Database, made: Configuration, message_batch: str) -> dict[str, DrawRequest]:

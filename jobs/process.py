@@ -18,9 +18,9 @@ from typing import Literal, ParamSpec, TypeVar
 
 from pydantic import ValidationError
 
+from screening.models.retries import pause_after
 from screening.settings import Settings
 from storage.database import Database, Fault, passing_fault
-from storage.schema.columns import pause_after
 from storage.site import health
 
 Clock = Callable[[], datetime]

@@ -19,7 +19,7 @@ from screening.evaluation.metrics import Proportion
 from screening.review.policy import Action, Actor, require
 from screening.review.review_form import ReviewLabel
 from screening.words import count_of
-from storage.batches.counts import Standing
+from storage.batches.counts import Mark
 from storage.database import Database
 from storage.research.cells import MOST_LISTED
 from storage.research.reliability import audited_reviews
@@ -184,17 +184,17 @@ _FOUND: Mapping[str, Callable[[AuditCase], bool]] = {
 _kept: Cache[Mapping[Kind, tuple[str, ...]]] = Cache(2)
 
 
-def audit_counts(db: Database, actor: Actor, version: str, standing: Standing) -> Mapping[Kind, int]:
+def audit_counts(db: Database, actor: Actor, version: str, standing: Mark) -> Mapping[Kind, int]:
     """How many cases of each kind the audit of a configuration holds. Raises Forbidden."""
     return {kind: len(ids) for kind, ids in _cases(db, actor, version, standing).items()}
 
 
-def audit_ids(db: Database, actor: Actor, version: str, standing: Standing, kind: Kind) -> tuple[str, ...]:
+def audit_ids(db: Database, actor: Actor, version: str, standing: Mark, kind: Kind) -> tuple[str, ...]:
     """The first `MOST_LISTED` cases of a kind, in the order in which they were settled. Raises Forbidden."""
     return _cases(db, actor, version, standing).get(kind, ())[:MOST_LISTED]
 
 
-def _cases(db: Database, actor: Actor, version: str, standing: Standing) -> Mapping[Kind, tuple[str, ...]]:
+def _cases(db: Database, actor: Actor, version: str, standing: Mark) -> Mapping[Kind, tuple[str, ...]]:
     require(actor, Action.VIEW_RESULTS)  # also when somebody else's computation is in the cache
     return _kept.of((version, standing), lambda: _by_kind(db, actor, version))
 

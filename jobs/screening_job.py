@@ -16,6 +16,7 @@ from jobs.agents import Agents, limited_agents
 from jobs.model_health import Breaker, ModelHealth
 from jobs.process import Clock, held, retry_in_thread, system_clock
 from jobs.spend_guard import CaseSpend, Metered, Permission, SpendGuard
+from screening.models.retries import pause_after
 from screening.pipeline.draws import (
     Bill,
     Draw,
@@ -36,7 +37,6 @@ from storage.batches.pending import record_error, record_interruption
 from storage.batches.screenings import CaseForScreening, End, EndedRun, Suspect, give_back, start_case
 from storage.database import Database, is_lost_connection
 from storage.research.comparisons import end_comparison, keep_compared, lose_calls, next_due
-from storage.schema.columns import pause_after
 from storage.settings_store import is_stopped
 
 MOST_STARTS = 3
@@ -94,7 +94,7 @@ class ScreeningJob:
         try:
             case = await self._start_case(case_id, suspect_after)
         except asyncio.CancelledError:
-            await retry_in_thread(pending.record_withdrawal, self.db, case_id)
+            await retry_in_thread(pending.end_starts, self.db, case_id)
             raise
         if case is not None:
             with self.spend_guard.spend(case.batch_id) as spend:

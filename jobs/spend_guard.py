@@ -16,9 +16,10 @@ from jobs.agents import Agents
 from jobs.process import system_clock
 from screening.pipeline.draws import Bill, Draw, DrawRequest, DrawSource, LabelDistribution, Usage
 from screening.pipeline.engine import DistributionSource
+from storage.batches import batch_state
 from storage.batches.batch_state import STOPPED, BatchState, Caps, Standing
 from storage.batches.counts import Totals
-from storage.batches.screenings import CaseForScreening, batch_standing
+from storage.batches.screenings import CaseForScreening
 from storage.database import Database
 from storage.site.health import live_workers
 
@@ -184,7 +185,7 @@ class SpendGuard:
     def look(self, batch_id: str) -> None:
         """Look at the tables again; blocking. Raises UnknownBatch."""
         begun = self._clock()
-        standing = batch_standing(self._db, batch_id)
+        standing = batch_state.standing(self._db, batch_id)
         workers = 1 if standing.caps == Caps() else self._count_workers()
         with self._lock:
             account = self._accounts[batch_id]

@@ -6,7 +6,7 @@ from datetime import datetime
 
 import streamlit as st
 
-from jobs.intake import receiver
+from jobs.intake import open_batch, receiver
 from pages.batches import file_check, pipelines
 from pages.ui import auth, context, html
 from pages.ui.engine_view import evidence_sentence, live_html, node_views, way_html
@@ -159,15 +159,9 @@ def submit(typed: Typed, pipeline: PipelineConfig, key: str, now: datetime) -> s
     else:
         received = take(reply) if reply.strip() else None
         case = NewCase(row=1, external_id="text", text=take(text), reply=received)
-    new = NewBatch(
-        name=NAME,
-        kind="interactive",
-        configuration_version=configurations.save_configuration(db, context.configuration(pipeline), now),
-        seed=settings.seed,
-        audit_rate=settings.audit_rate,
-        submission=key,
-    )
-    return single_texts.submit(db, person.at(now), case, new)
+    new = NewBatch(name=NAME, kind="interactive", submission=key)
+    batch_id = open_batch(db, person, pipeline, new, context.settings_now(), lambda: now)
+    return single_texts.submit(db, person.at(now), batch_id, case)
 
 
 def buttons(single: SingleText | None, running: bool) -> None:

@@ -2,8 +2,8 @@
 
 Each event's hash covers its own fields and the hash before it, under a key that is not in the database: an edit, a
 deletion or a reordering breaks the chain, and who can write the database cannot mend it. Cutting off the end leaves a
-chain that is whole, so an `Anchor` (count and last hash) is kept outside: without one nothing is proven. `verify` looks
-at all of it. Details are identifiers and numbers, never the text of a message.
+chain that is whole, so an `Anchor` is kept outside: without one nothing is proven. Details are identifiers and numbers,
+never the text of a message.
 
 Each row that decides something has a digest in the event that made it what it is: one that was changed, removed or
 slipped in no longer fits the newest event that names it, or is in none. What erasing empties has new digests in the
@@ -19,8 +19,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +70,8 @@ def _read_key(_set: str | None, _directory: str | None, _here: Path) -> AuditKey
     return AuditKey(Settings().audit_secret)
 
 
-Rows = Mapping[Table, Collection[str]]
-"""The subjects whose rows of a table an event is about."""
-Inserted = Sequence[Mapping[str, Any]]
-"""All rows that a table has of a subject, as they were given to the database."""
 AT_ONCE = 500
+"""Subjects that one question asks for: an IN has a limit."""
 _CODED = ("subject", "ideation", "intent", "plan", "means", "behaviour", "timeframe", "reason_codes", "disposition")
 """Of a review's fields: what is chosen, not written."""
 
@@ -111,38 +109,26 @@ def subject_of(table: Table) -> ColumnElement[str]:
     return table.c.case_id if "case_id" in table.c else table.c.id
 
 
-def _query(table: Table) -> Select[Any]:
-    columns = (table.c[name].label(f"c_{name}") for name in DIGESTED[table])
-    return select(subject_of(table).label("of"), *columns).order_by(subject_of(table), *table.primary_key.columns)
+@cache
+def _digested(table: Table, *, some: bool) -> Select[Any]:
+    """The columns of all its rows, or of those of ``subjects``. Written once: screening asks with every outcome."""
+    subject, columns = subject_of(table), (table.c[name].label(f"c_{name}") for name in DIGESTED[table])
+    query = select(subject.label("of"), *columns).order_by(subject, *table.primary_key.columns)
+    return query.where(subject.in_(bindparam("subjects", expanding=True))) if some else query
 
 
-_ALL = {table: _query(table) for table in DIGESTED}
-_SOME = {
-    table: query.where(subject_of(table).in_(bindparam("subjects", expanding=True))) for table, query in _ALL.items()
-}
-"""Written once: screening asks with every outcome."""
-
-
-def _digests(conn: Connection, rows: Rows, key: AuditKey) -> dict[str, dict[str, str]]:
-    """By table and subject, in the caller's transaction; an empty digest where there is no row."""
-    found: dict[str, dict[str, str]] = {}
-    for table, subjects in rows.items():
-        made = found[table.name] = dict.fromkeys(subjects, "")
-        asked = list(made)
-        for start in range(0, len(asked), AT_ONCE):
-            some = asked[start : start + AT_ONCE]
-            made.update(_digests_of(table, conn.execute(_SOME[table], {"subjects": some}), key))
+def _digests(conn: Connection, table: Table, subjects: Collection[str], key: AuditKey) -> dict[str, str]:
+    """By subject, in the caller's transaction; an empty digest where there is no row."""
+    found = dict.fromkeys(subjects, "")
+    asked = list(found)
+    for start in range(0, len(asked), AT_ONCE):
+        rows = conn.execute(_digested(table, some=True), {"subjects": asked[start : start + AT_ONCE]})
+        found.update(_digests_of(table, rows, key))
     return found
 
 
-def all_digests(conn: Connection, table: Table, key: AuditKey) -> Iterator[tuple[str, str]]:
-    """Each subject that has rows in a table, with their digest."""
-    with conn.execute(_ALL[table].execution_options(yield_per=1_000)) as rows:
-        yield from _digests_of(table, rows, key)
-
-
 def _digests_of(table: Table, rows: Any, key: AuditKey) -> Iterator[tuple[str, str]]:
-    """The same of rows that come in order."""
+    """Each subject of rows that come in order, with their digest."""
     for subject, its in groupby(rows, key=lambda row: str(row.of)):
         yield subject, _digest(table, subject, (row[1:] for row in its), key)
 
@@ -185,9 +171,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
-    """How long the chain was and how it ended: kept where whoever can write the database cannot. One that the key which
-    is here did not sign (not ``ours``: of an earlier key of the site, or made up) may show that the log was changed,
-    and proves nothing.
+    """How long the chain was and how it ended: kept where whoever can write the database cannot. One that another key
+    signed (not ``ours``: an earlier one of the site, or made up) may show that the log was changed, and proves nothing.
     """
 
     count: int
@@ -223,31 +208,30 @@ def append(
     subject: str | None,
     details: Mapping[str, Detail],
     *tables: Table,
-    rows: Rows | None = None,
-    inserted: Mapping[Table, Inserted] | None = None,
+    rows: Mapping[Table, Collection[str]] | None = None,
+    inserted: Mapping[Table, Sequence[Mapping[str, Any]]] | None = None,
 ) -> int:
-    """Add one event inside the caller's transaction and return its number. It has digests, for the check of the log, of
-    the rows that the transaction made or changed: those of the subject in ``tables``, or ``rows`` of several subjects;
-    of the subject's rows that it ``inserted`` whole, without reading them. ValueError for a detail long enough to be a
-    message.
+    """Add one event inside the caller's transaction and return its number. It has digests of the rows that the
+    transaction made or changed: those of the subject in ``tables``, or ``rows`` of several subjects; without reading
+    them, where all that a table has of the subject was ``inserted`` just now. ValueError for a detail long enough to be
+    a message.
 
     Call it last in the transaction: on PostgreSQL the log's lock is held from here to the commit.
     """
     key = site_key()
     named = {table: (subject,) for table in tables if subject} | dict(rows or {})
-    vouched = _digests(conn, named, key)
+    vouched = {table.name: _digests(conn, table, subjects, key) for table, subjects in named.items()}
     for table, its in (inserted or {}).items():  # as reading them back would give them
         values = ([row[name] for name in DIGESTED[table]] for row in its)
         vouched[table.name] = {str(subject): _digest(table, str(subject), values, key)}
     body = canonical(_check(details) | ({ROWS: vouched} if vouched else {}))
     serialise(conn)
-    last = conn.execute(_LAST).first()
-    seq, previous = (1, GENESIS) if last is None else (last.seq + 1, last.hash)
-    row: dict[str, Any] = {"seq": seq, "at": by.now, "actor": by.id, "action": action}
+    last = anchor(conn)
+    row: dict[str, Any] = {"seq": last.count + 1, "at": by.now, "actor": by.id, "action": action}
     row |= {"subject": subject, "details": body}
-    bound = {"previous_hash": previous, "hash": chain_hash(previous, key, **row), "key_id": key.id}
+    bound = {"previous_hash": last.last_hash, "hash": chain_hash(last.last_hash, key, **row), "key_id": key.id}
     conn.execute(_INSERT, {**row, **bound})
-    return int(seq)
+    return last.count + 1
 
 
 def record_refusal(db: Database, by: Acting, refused: StrEnum, subject: str | None = None) -> None:
@@ -308,9 +292,8 @@ def chain_hash(previous: str, key: AuditKey, *, at: datetime, **fields: Any) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What a check of the whole log found. ``problem`` is None when nothing is wrong; otherwise the event that does
-    not fit is ``seq``. ``doubt`` says why nothing is proven although nothing is wrong; ``anchored`` is up to which
-    event the log fits its anchors.
+    """What a check of the whole log found: the ``problem`` of event ``seq``, None when nothing is wrong; the ``doubt``
+    why then nothing is proven all the same; and up to which event the log fits its anchors.
     """
 
     events: int
@@ -332,13 +315,11 @@ class Verification:
 
 
 def verify(db: Source, anchors: Sequence[Anchor] = ()) -> Verification:
-    """Recompute the chain from its first event, and the rows that its events made; the chain must still contain every
-    anchor, and those without a signature by the key that is here prove nothing.
-    """
+    """Recompute the chain from its first event, and the rows that its events made; it must contain every anchor."""
     check = _Check(anchors)
     with reading(db) as conn:
         try:
-            wrong = check.chain(conn) or check.end() or check.rows(conn)
+            wrong = check.chain(conn) or check.rows(conn)
         except (TypeError, ValueError, KeyError, AttributeError, OverflowError):  # no number, moment or JSON any more
             wrong = check.expected, "cannot be read, or rows of it or of an event before it cannot"
     events = check.expected - 1
@@ -362,16 +343,17 @@ class _Check:
         self._said.execute("CREATE TABLE said (kind, subject, digest, seq, PRIMARY KEY (kind, subject)) WITHOUT ROWID")
 
     def chain(self, conn: Connection) -> tuple[int, str] | None:
-        anchors: dict[int, list[Anchor]] = {}
-        for anchor in self.anchors:
-            anchors.setdefault(anchor.count, []).append(anchor)
+        """The first event that does not follow from those before it, or that is missing at the end."""
+        at = attrgetter("count")
+        anchors = {count: list(its) for count, its in groupby(sorted(self.anchors, key=at), at)}
         whole = select(audit_events).order_by(audit_events.c.seq).execution_options(yield_per=1_000)
         with conn.execute(whole) as rows:
             for row in rows:
                 if (problem := self._problem(row, anchors.get(row.seq, ()))) is not None:
                     return row.seq, problem
                 self._step(row)
-        return None
+        later = [anchor for anchor in self.anchors if anchor.count >= self.expected]
+        return (self.expected, f"the log ends before {_words_of(later)}: events were cut off") if later else None
 
     def _problem(self, row: Any, anchors: Sequence[Anchor]) -> str | None:
         if row.seq != self.expected:
@@ -393,11 +375,6 @@ class _Check:
                 rows = ((kind, subject, digest if known else None, row.seq) for subject, digest in its.items())
                 self._said.executemany("INSERT OR REPLACE INTO said VALUES (?, ?, ?, ?)", rows)
 
-    def end(self) -> tuple[int, str] | None:
-        """Whether the chain goes as far as its anchors."""
-        later = [anchor for anchor in self.anchors if anchor.count >= self.expected]
-        return (self.expected, f"the log ends before {_words_of(later)}: events were cut off") if later else None
-
     def rows(self, conn: Connection) -> tuple[int, str] | None:
         """The first row that does not fit what the events say."""
         found = [wrong for table in DIGESTED if (wrong := self._rows_of(conn, table)) is not None]
@@ -406,15 +383,16 @@ class _Check:
         return min(found, default=None)
 
     def _rows_of(self, conn: Connection, table: Table) -> tuple[int, str] | None:
-        for subject, digest in all_digests(conn, table, self.key):
-            its = (table.name, subject)
-            said = self._said.execute("SELECT digest, seq FROM said WHERE kind = ? AND subject = ?", its).fetchone()
-            if said is None or said[0] == "":
-                seq = self.expected if said is None else said[1]
-                return seq, f"{subject} in {table.name} is in no event: its event is missing"
-            if said[0] not in (None, digest):
-                return said[1], f"{subject} in {table.name} was changed after this event"
-            self._said.execute("DELETE FROM said WHERE kind = ? AND subject = ?", its)
+        with conn.execute(_digested(table, some=False).execution_options(yield_per=1_000)) as rows:
+            for subject, digest in _digests_of(table, rows, self.key):
+                its = (table.name, subject)
+                said = self._said.execute("SELECT digest, seq FROM said WHERE kind = ? AND subject = ?", its).fetchone()
+                if said is None or said[0] == "":
+                    seq = self.expected if said is None else said[1]
+                    return seq, f"{subject} in {table.name} is in no event: its event is missing"
+                if said[0] not in (None, digest):
+                    return said[1], f"{subject} in {table.name} was changed after this event"
+                self._said.execute("DELETE FROM said WHERE kind = ? AND subject = ?", its)
         gone = "SELECT seq, subject FROM said WHERE kind = ? AND digest != '' ORDER BY seq LIMIT 1"
         left = self._said.execute(gone, (table.name,)).fetchone()
         return None if left is None else (left[0], f"{left[1]} in {table.name} was removed after this event")

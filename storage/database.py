@@ -4,7 +4,7 @@ import logging
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import fields
 from enum import StrEnum
@@ -15,7 +15,7 @@ from threading import get_ident
 from typing import Any, Literal, TypeVar, TypeVarTuple
 
 from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, create_engine, event, inspect, make_url, text
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.engine import URL, ExceptionContext, Row
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -243,18 +243,14 @@ Source = Database | Connection
 """What a function works on: the database, or the connection of a caller who does more in the same moment."""
 
 
-@contextmanager
-def reading(source: Source) -> Iterator[Connection]:
+def reading(source: Source) -> AbstractContextManager[Connection]:
     """The caller's connection, or one for this block."""
-    with nullcontext(source) if isinstance(source, Connection) else source.read() as connection:
-        yield connection
+    return nullcontext(source) if isinstance(source, Connection) else source.read()
 
 
-@contextmanager
-def writing(source: Source) -> Iterator[Connection]:
+def writing(source: Source) -> AbstractContextManager[Connection]:
     """The caller's transaction, or one of its own for this block."""
-    with nullcontext(source) if isinstance(source, Connection) else source.write() as connection:
-        yield connection
+    return nullcontext(source) if isinstance(source, Connection) else source.write()
 
 
 def record(kind: type[T], row: Any, /, **given: Any) -> T:
@@ -282,14 +278,10 @@ def _upgrade(connection: Connection) -> None:
     command.upgrade(config, "head")
 
 
-def insert_into(connection: Connection, table: Table) -> "sqlite.Insert | postgresql.Insert":
-    """An INSERT with ON CONFLICT, which both databases spell alike and SQLAlchemy's core lacks."""
-    return insert_for(connection.dialect.name, table)
-
-
-def insert_for(dialect: str, table: Table) -> "sqlite.Insert | postgresql.Insert":
-    """The same for statements that are written once and kept."""
-    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+insert_into = postgresql.insert
+"""An INSERT with ON CONFLICT, which SQLAlchemy's core lacks: both databases spell it alike, so SQLite's compiler writes
+PostgreSQL's as its own.
+"""
 
 
 def begins(conn: Connection, column: ColumnElement[Any], words: str) -> ColumnElement[bool]:
@@ -303,20 +295,20 @@ def begins(conn: Connection, column: ColumnElement[Any], words: str) -> ColumnEl
 
 def upsert(connection: Connection, table: Table, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
     """Insert whole rows, each over the one that has its key."""
-    made = insert_into(connection, table).values(rows)
+    made = insert_into(table).values(rows)
     values = {column.name: made.excluded[column.name] for column in table.columns if not column.primary_key}
     connection.execute(made.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=values))
 
 
 def insert_once(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
     """Insert the row unless its key is there; whether it was. RETURNING tells: psycopg's row count means nothing."""
-    return connection.execute(_once(connection.dialect.name, table), dict(row)).first() is not None
+    return connection.execute(_once(table), dict(row)).first() is not None
 
 
 @cache
-def _once(dialect: str, table: Table) -> "Any":
+def _once(table: Table) -> Any:
     """The statement, built once: a worker inserts each run and outcome with it."""
-    return insert_for(dialect, table).on_conflict_do_nothing().returning(*table.primary_key.columns)
+    return insert_into(table).on_conflict_do_nothing().returning(*table.primary_key.columns)
 
 
 class Stale(Exception):

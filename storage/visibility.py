@@ -95,7 +95,7 @@ def unblind(
     """Keep that this person knows of these cases, in the caller's transaction; the first time counts."""
     for case_id in case_ids:
         row = {"case_id": case_id, "reviewer": person_id, "before_review": before_review, "at": now}
-        conn.execute(insert_into(conn, unblindings).values(row).on_conflict_do_nothing())
+        conn.execute(insert_into(unblindings).values(row).on_conflict_do_nothing())
 
 
 def reveal(conn: Connection, by: Acting, case_id: str, *, open_at_once: bool = False, browsing: bool = False) -> bool:

@@ -27,6 +27,15 @@ Rank = tuple[bool, int]
 """``(can wait, number of the draw batch)``: the lowest goes first."""
 
 
+def pause_after(tries: int, first: float, longest: float) -> float:
+    """Seconds to wait before the next try: each pause is twice the one before.
+
+    >>> [pause_after(tries, 1.0, 30.0) for tries in (0, 1, 4, 5, 10**6)]
+    [1.0, 2.0, 16.0, 30.0, 30.0]
+    """
+    return min(longest, first * 2.0 ** min(tries, 60))
+
+
 class PriorityLock:
     """One holder at a time: the waiter of the lowest rank, among equals who came first. Belongs to one event loop."""
 
@@ -282,7 +291,7 @@ class Attempts:
             except AttemptFailed as failure:
                 if attempt == retries or self._silent:
                     raise SamplerError(failure.kind, _TABLE["retried"][failure.kind]) from None
-            pause = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt)
+            pause = pause_after(attempt, _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
             await asyncio.sleep(pause * random.uniform(0.75, 1.0))  # noqa: S311 - spreads retries, decides nothing
         raise AssertionError("unreachable")
 

@@ -10,9 +10,9 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, exists, 
 
 from screening.review.policy import Acting
 from storage import audit_log
-from storage.batches.counts import Totals, totals
-from storage.database import record
-from storage.schema import batches, pending_cases
+from storage.batches.counts import SUMS, Totals, totals_of
+from storage.database import Source, reading, record
+from storage.schema import batch_counts, batches, pending_cases
 
 
 class BatchState(StrEnum):
@@ -83,8 +83,7 @@ class Caps:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """A batch's state with what it follows from. ``changed_at`` is when something was last done to it, ``why`` a short
-    code where the state needs one, and ``rows_missing`` the code of why no more rows are taken in of a file that has
-    more, in any state.
+    code where the state needs one, ``rows_missing`` that of why no more rows are taken in, in any state.
     """
 
     state: BatchState
@@ -101,34 +100,37 @@ class Standing:
         return self.state not in STOPPED
 
 
-def standings(conn: Connection, batch_ids: Sequence[str], *, count_failed: bool = True) -> dict[str, Standing]:
-    """Where each of these batches stands, in few queries whatever their number.
-
-    Counting what failed is linear in that; without it (`allows_calls` does not depend on it) ``failed`` is 0.
+def standings(conn: Connection, batch_ids: Sequence[str], *, count_failed: bool = False) -> dict[str, Standing]:
+    """Where each of these batches stands. Counting what failed is linear in that; without it ``failed`` is 0 and a
+    batch that needs a retry seems to be running: `allows_calls` does not depend on it.
     """
     if not batch_ids:
         return {}
-    sums, failed, waits = totals(conn, batch_ids), dict[str, int](), pending_cases.c
+    failed, waits = dict[str, int](), pending_cases.c
     if count_failed:
         parked = select(waits.batch_id, func.count()).where(waits.batch_id.in_(batch_ids), waits.ready_at.is_(None))
         failed = {row[0]: row[1] for row in conn.execute(parked.group_by(waits.batch_id))}
     rows = conn.execute(_ROWS, {"wanted": list(batch_ids)})
-    return {row.id: _standing(row, sums[row.id], failed.get(row.id, 0)) for row in rows}
+    return {row.id: _standing(row, totals_of(row), failed.get(row.id, 0)) for row in rows}
 
 
 _NAMES = ("id", "max_calls", "max_cost_usd", "closed_at", "cancelled_at", "changed_at", "paused", "paused_why")
-_ROWS = select(*(batches.c[name] for name in (*_NAMES, "rows_missing"))).where(
-    batches.c.id.in_(bindparam("wanted", expanding=True))
+_ROWS = (
+    select(*(batches.c[name] for name in (*_NAMES, "rows_missing")), *(sum_.label(name) for name, sum_ in SUMS.items()))
+    .outerjoin(batch_counts)
+    .where(batches.c.id.in_(bindparam("wanted", expanding=True)))
+    .group_by(batches.c.id)
 )
 """Written once: workers and watching pages ask it several times a second."""
 
 
-def standing(conn: Connection, batch_id: str, *, count_failed: bool = True) -> Standing:
+def standing(db: Source, batch_id: str, *, count_failed: bool = False) -> Standing:
     """Where one batch stands. UnknownBatch when there is none."""
-    try:
-        return standings(conn, [batch_id], count_failed=count_failed)[batch_id]
-    except KeyError:
-        raise UnknownBatch(batch_id) from None
+    with reading(db) as conn:
+        found = standings(conn, [batch_id], count_failed=count_failed)
+    if batch_id not in found:
+        raise UnknownBatch(batch_id)
+    return found[batch_id]
 
 
 def change(
@@ -163,9 +165,8 @@ def is_cancelled(batch_id: ColumnElement[str]) -> ColumnElement[bool]:
 
 
 def _standing(row: Row[Any], sums: Totals, failed: int) -> Standing:
-    caps = record(Caps, row)
+    caps, closed, why = record(Caps, row), row.closed_at is not None, None
     cap = caps.reached_cap(sums)
-    closed, why = row.closed_at is not None, None
     if closed and sums.pending == 0:
         state = BatchState.FINISHED
     elif row.cancelled_at is not None:

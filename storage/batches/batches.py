@@ -33,18 +33,14 @@ RATE_WINDOW = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewBatch:
-    """What a batch begins with. ``intake`` is what was announced before the first call: file, mapping, provenance;
-    ``reach`` is what becomes of texts that are labeled unsafe. ``submission`` is the key of the press that begins it,
-    ``overnight`` that it is screened by message batches. ``research_order`` declares that the texts have no living
-    authors: they are reviewed in random order, and none comes first for what it says. `open_batch` fills in the
-    configuration, seed and audit rate in force; a cap of None is no cap.
+    """What whoever begins a batch says of it. ``intake`` is what was announced before the first call: file, mapping,
+    provenance; ``reach`` is what becomes of texts that are labeled unsafe. ``submission`` is the key of the press that
+    begins it, ``overnight`` that it is screened by message batches. ``research_order`` declares that the texts have no
+    living authors: they are reviewed in random order, and none comes first for what it says. A cap of None is no cap.
     """
 
     name: str
-    configuration_version: str = ""
-    seed: int = 0
     kind: Literal["batch", "interactive"] = "batch"
-    audit_rate: float = 0.0
     max_calls: int | None = None
     max_cost_usd: float | None = None
     reach: Reach = Reach.READ
@@ -112,13 +108,16 @@ class BatchSummary:
     progress: Progress
 
 
-def create_batch(db: Database, by: Acting, new: NewBatch) -> str:
-    """Begin a batch that takes in rows, and return its id; with a submission known before, that one's."""
+def create_batch(
+    db: Database, by: Acting, new: NewBatch, configuration: str, *, seed: int, audit_rate: float = 0.0
+) -> str:
+    """Begin a batch that takes in rows, screened with this version of a configuration; its id, or that of the batch
+    that was begun with the same submission.
+    """
     require(by.actor, Action.SCREEN_TEXT if new.kind == "interactive" else Action.CREATE_BATCH)
     batch_id = new_id(by.now)
-    row = asdict(new)
-    row |= {"id": batch_id, "configuration": row.pop("configuration_version"), "intake": dict(new.intake)}
-    row["reach"] = new.reach.value
+    row = asdict(new) | {"id": batch_id, "reach": new.reach.value, "intake": dict(new.intake)}
+    row |= {"configuration": configuration, "seed": seed, "audit_rate": audit_rate}
     row |= {"created_by": by.id, "created_at": by.now}
     with db.write() as conn:
         if not insert_once(conn, batches, row):  # on PostgreSQL a second press waits here for the first
@@ -170,7 +169,7 @@ def change_caps(db: Database, by: Acting, batch_id: str, caps: Caps) -> None:
     """Set other caps; a batch that they stopped, or that was paused for them, goes on where the new ones leave room."""
     with db.write() as conn:
         _require_control(conn, by, batch_id)
-        before = standing(conn, batch_id, count_failed=False)
+        before = standing(conn, batch_id)
         change(conn, by, batch_id, "batch_caps", asdict(caps), **asdict(caps))
         if before.state is BatchState.PAUSED and before.why in CAP_REACHED:
             change(conn, by, batch_id, "batch_resumed", paused=False, paused_why=None)
@@ -178,8 +177,7 @@ def change_caps(db: Database, by: Acting, batch_id: str, caps: Caps) -> None:
 
 def batch_state(db: Database, batch_id: str) -> BatchState:
     """The state, derived now. Raises UnknownBatch."""
-    with db.read() as conn:
-        return standing(conn, batch_id).state
+    return standing(db, batch_id, count_failed=True).state
 
 
 def progress(db: Database, batch_id: str, now: datetime | None = None) -> Progress:
@@ -187,7 +185,7 @@ def progress(db: Database, batch_id: str, now: datetime | None = None) -> Progre
     UnknownBatch.
     """
     with db.read() as conn:
-        return _progress(conn, batch_row(conn, batch_id), standing(conn, batch_id), now)
+        return _progress(conn, batch_row(conn, batch_id), standing(conn, batch_id, count_failed=True), now)
 
 
 def list_batches(
@@ -199,7 +197,7 @@ def list_batches(
     newest = query.order_by(batches.c.created_at.desc(), batches.c.id.desc()).limit(limit).offset(offset)
     with db.read() as conn:
         rows = conn.execute(newest).all()
-        found = standings(conn, [row.id for row in rows])
+        found = standings(conn, [row.id for row in rows], count_failed=True)
         return tuple(_summary(row, _progress(conn, row, found[row.id], now)) for row in rows)
 
 
@@ -208,7 +206,7 @@ def find_batch(db: Database, actor: Actor, batch_id: str, *, now: datetime | Non
     require(actor, Action.VIEW_BATCHES)
     with db.read() as conn:
         row = batch_row(conn, batch_id)
-        return _summary(row, _progress(conn, row, standing(conn, batch_id), now))
+        return _summary(row, _progress(conn, row, standing(conn, batch_id, count_failed=True), now))
 
 
 def _require_control(conn: Connection, by: Acting, batch_id: str) -> Row[Any]:

@@ -20,7 +20,7 @@ from screening.pipeline.files import PipelineRefused
 from screening.review.policy import Acting, Action, Actor, require
 from storage.audit_log import append, serialise
 from storage.database import Database, Source, Stale, insert_into, reading, record
-from storage.schema import cases, configurations, node_runs, pipeline_activations, pipeline_versions, preflights
+from storage.schema import configurations, node_runs, pipeline_activations, pipeline_versions, preflights
 
 _ASKED = {"name", "prompt", "instructions", "role", "model", "temperature", "server", "protocol", "routes"}
 
@@ -62,7 +62,7 @@ def save_configuration(db: Database, configuration: Configuration, now: datetime
     """Store the configuration unless it is stored already, and return its version."""
     version = configuration.version
     with db.write() as conn:
-        statement = insert_into(conn, configurations).on_conflict_do_nothing()
+        statement = insert_into(configurations).on_conflict_do_nothing()
         conn.execute(statement, {"version": version, "body": configuration.body, "created_at": now})
     return version
 
@@ -96,19 +96,14 @@ def pipeline_bound(conn: Connection, batch_id: str, body: Mapping[str, Any]) -> 
         pipeline = PipelineConfig.model_validate(body.get("pipeline"))
     except ValidationError:
         return None
-    read_off = "most_unknown" in body["sampler"] or any(node.protocol == "logprobs" for node in pipeline.nodes)
-    elsewhere = [node.name for node in pipeline.nodes if node.server is not None]
-    if read_off or (elsewhere and _was_read_off(conn, batch_id, elsewhere)):
+    if "most_unknown" in body["sampler"] or any(node.protocol == "logprobs" for node in pipeline.nodes):
+        return None
+    run = node_runs.c
+    elsewhere = [node.name for node in pipeline.nodes if node.server is not None]  # only the settings say its protocol
+    read_off = run.batch_id == batch_id, run.node.in_(elsewhere), run.distribution.is_not(None), run.draws == ""
+    if elsewhere and conn.execute(select(exists().where(*read_off))).scalar_one():
         return None
     return chain_bound(pipeline)
-
-
-def _was_read_off(conn: Connection, batch_id: str, nodes: Sequence[str]) -> bool:
-    """Whether one of these agents, whose server's protocol only the settings say, has read off a text of the batch."""
-    run = node_runs.c
-    of_batch = select(cases.c.id).where(cases.c.id == run.case_id, cases.c.batch_id == batch_id)
-    read_off = exists().where(run.node.in_(nodes), run.distribution.is_not(None), run.draws == "", of_batch.exists())
-    return bool(conn.execute(select(read_off)).scalar_one())
 
 
 class Configurations:

@@ -5,18 +5,16 @@ Added to in the transaction that inserts the fact that is counted, and only when
 the same counts from the facts alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, bindparam, case, func, or_, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, Connection, Row, ScalarSelect, Table, case, func, or_, select
 
 from screening.labels import Outcome
 from screening.review.policy import Actor
-from storage.database import Database, insert_for, record
+from storage.database import Database, insert_into, record
 from storage.schema.intake import batch_counts, batches, cases
 from storage.schema.review import (
     ENTERED_OTHERWISE,
@@ -145,19 +143,22 @@ def add(conn: Connection, batch_id: str, row: int, more: Mapping[Kind, int], spe
         sums = NOTHING if rows else spent
         added = {name: getattr(sums, name) for name in (*_SPENT, _LAST)} | {"kind": kind.key, "cases": more[kind]}
         rows.append({"batch_id": batch_id, "shard": row % SHARDS, **added})
-    conn.execute(_add_statement(conn.dialect.name), rows)
+    conn.execute(_ADD, rows)
 
 
-@cache
-def _add_statement(dialect: str) -> "sqlite.Insert | postgresql.Insert":
-    """Written once: every run adds a row and every outcome two. Outcomes are not committed in the order in which they
-    were completed: the later moment stays.
+def _adding() -> Any:
+    """The statement: every run adds a row and every outcome two, which RETURNING makes one statement. Outcomes are not
+    committed in the order in which they were completed: the later moment stays.
     """
-    made, table = insert_for(dialect, batch_counts), batch_counts.c
+    made, table = insert_into(batch_counts), batch_counts.c
     added = made.excluded
     total: dict[str, Any] = {name: table[name] + added[name] for name in ("cases", *_SPENT)}
     later = case((table[_LAST] > added[_LAST], table[_LAST]), else_=func.coalesce(added[_LAST], table[_LAST]))
-    return made.on_conflict_do_update(index_elements=["batch_id", "shard", "kind"], set_=total | {_LAST: later})
+    changed = made.on_conflict_do_update(index_elements=["batch_id", "shard", "kind"], set_=total | {_LAST: later})
+    return changed.returning(table.shard)
+
+
+_ADD = _adding()
 
 
 def rows_of(*outcomes: str) -> ColumnElement[int]:
@@ -167,27 +168,20 @@ def rows_of(*outcomes: str) -> ColumnElement[int]:
 
 
 ENDED = tuple(outcome.value for outcome in Outcome)
-_SUMS: dict[str, ColumnElement[Any]] = {
+SUMS: dict[str, ColumnElement[Any]] = {
     "accepted": rows_of(PENDING, *ENDED),
     "rejected": rows_of(REJECTED),
     **{name: rows_of(name) for name in ENDED},
     **{name: func.sum(batch_counts.c[name]) for name in _SPENT},
     _LAST: func.max(batch_counts.c[_LAST]),
 }
-_TOTALS = (
-    select(batch_counts.c.batch_id, *(total.label(name) for name, total in _SUMS.items()))
-    .where(batch_counts.c.batch_id.in_(bindparam("wanted", expanding=True)))
-    .group_by(batch_counts.c.batch_id)
-)
-"""Written once: workers and watching pages ask it several times a second."""
+"""The columns of `totals_of`, of one batch or of each that is grouped by."""
 
 
-def totals(conn: Connection, batch_ids: Sequence[str]) -> dict[str, Totals]:
-    found = dict.fromkeys(batch_ids, NOTHING)
-    for row in conn.execute(_TOTALS, {"wanted": list(batch_ids)}):
-        integers = {name: int(getattr(row, name)) for name in (*_CASES, *_SPENT[:-1])}
-        found[row.batch_id] = record(Totals, row, **integers)
-    return found
+def totals_of(row: Row[Any]) -> Totals:
+    """What `SUMS` are of a batch; nothing where nothing of it was counted."""
+    whole = {name: int(getattr(row, name) or 0) for name in (*_CASES, *_SPENT[:-1])}
+    return record(Totals, row, cost_usd=row.cost_usd or 0.0, **whole)
 
 
 def kinds(conn: Connection, batch_id: str) -> dict[Kind, int]:
@@ -198,16 +192,15 @@ def kinds(conn: Connection, batch_id: str) -> dict[Kind, int]:
     return {kind_of(row.kind): int(row.cases) for row in rows if row.cases}
 
 
-Standing = tuple[object, ...]
+Mark = tuple[object, ...]
 """Equal while nothing was settled, read, accepted, opened again, taken back, erased or revealed to this person."""
 
 
-class BatchStanding(NamedTuple):
+class BatchMark(NamedTuple):
     """``settled``, which draws follow from, beside what people did and how much this person was shown."""
 
     settled: tuple[int, ...]
-    reviews: Standing
-    shown: int
+    others: Mark
 
     @property
     def accepted(self) -> int:
@@ -215,53 +208,45 @@ class BatchStanding(NamedTuple):
         return self.settled[0]
 
 
-def batch_now(db: Database, actor: Actor, batch_id: str) -> BatchStanding:
+def _count(table: Table, *which: ColumnElement[bool]) -> ScalarSelect[int]:
+    return select(func.count()).select_from(table).where(*which).scalar_subquery()
+
+
+_SETTLED = (rows_of(PENDING, *ENDED), *map(rows_of, ENDED), func.sum(batch_counts.c.calls))
+_REVIEWS = (
+    *map(_count, (reviews, adjudications, undone_reviews, second_review_requests)),
+    _count(cases, cases.c.erased_at.is_not(None)),
+    _count(inbox_entries, ENTERED_OTHERWISE),
+)
+"""How many there are of each kind: a case closes with a label, opens again by a request or what is taken back, and
+enters by an outcome or otherwise. Not the last moment of each: a clock that was set back makes none later.
+"""
+
+
+def batch_now(db: Database, actor: Actor, batch_id: str) -> BatchMark:
     """What everything this person may be told of a batch follows from."""
-    shown = select(func.count()).select_from(unblindings).where(unblindings.c.reviewer == actor.id)
-    with db.read() as conn:
-        return BatchStanding(
-            settled=tuple(int(sum_ or 0) for sum_ in _settled_sums(conn, batch_counts.c.batch_id == batch_id)),
-            reviews=_reviews(conn),
-            shown=conn.execute(shown).scalar_one(),
-        )
+    shown = _count(unblindings, unblindings.c.reviewer == actor.id)
+    sums = select(*_SETTLED, *_REVIEWS, shown).where(batch_counts.c.batch_id == batch_id)
+    found = tuple(int(sum_ or 0) for sum_ in db.row(sums))
+    return BatchMark(settled=found[: len(_SETTLED)], others=found[len(_SETTLED) :])
 
 
-def configuration_now(db: Database, version: str) -> Standing:
+def configuration_now(db: Database, version: str) -> Mark:
     """What everything that is claimed of a configuration follows from."""
     of_it = select(batches.c.id).where(batches.c.configuration == version)
-    with db.read() as conn:
-        return (*_settled_sums(conn, batch_counts.c.batch_id.in_(of_it)), *_reviews(conn))
+    return tuple(db.row(select(*_SETTLED, *_REVIEWS).where(batch_counts.c.batch_id.in_(of_it))))
 
 
-def reviews_now(db: Database) -> Standing:
+def reviews_now(db: Database) -> Mark:
     """What everything that is said of reviews alone follows from."""
-    with db.read() as conn:
-        return _reviews(conn)
+    return tuple(db.row(select(*_REVIEWS)))
 
 
-def revisions_now(db: Database) -> Standing:
+def revisions_now(db: Database) -> Mark:
     """What everything that is said of reviews changed after the AI's view was served follows from."""
-    with db.read() as conn:
-        return (*_reviews(conn), conn.execute(select(func.count()).select_from(unblindings)).scalar())
+    return tuple(db.row(select(*_REVIEWS, _count(unblindings))))
 
 
 def count_reviews(db: Database) -> int:
     """How many reviews there are, with revisions: what is counted from them takes as long."""
     return int(db.value(select(func.count()).select_from(reviews)))
-
-
-def _settled_sums(conn: Connection, chosen: ColumnElement[bool]) -> tuple[Any, ...]:
-    settled = [rows_of(one) for one in ENDED]
-    sums = select(rows_of(PENDING, *ENDED), *settled, func.sum(batch_counts.c.calls))
-    return tuple(conn.execute(sums.where(chosen)).one())
-
-
-def _reviews(conn: Connection) -> tuple[Any, ...]:
-    """How many there are of each kind: a case closes with a label, opens again by a request or what is taken back, and
-    enters by an outcome or otherwise. Not the last moment of each: a clock that was set back makes none later.
-    """
-    kinds = (reviews, adjudications, undone_reviews, second_review_requests)
-    counted = [select(func.count()).select_from(table) for table in kinds]
-    counted.append(select(func.count()).select_from(cases).where(cases.c.erased_at.is_not(None)))
-    counted.append(select(func.count()).select_from(inbox_entries).where(ENTERED_OTHERWISE))
-    return tuple(conn.execute(one).scalar() for one in counted)

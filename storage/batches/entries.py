@@ -11,7 +11,6 @@ themselves.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, exists, func, literal, select, true, update
@@ -22,7 +21,7 @@ from screening.review.triage import Placement, Priority, due_at, ordinary_why, r
 from storage.audit_log import Detail, append
 from storage.batches.batch_state import BatchState, Standing, batch_row, is_cancelled, standings
 from storage.batches.pending import batches_with_ready_cases
-from storage.database import Database, insert_for
+from storage.database import Database, insert_into
 from storage.schema.columns import Moment
 from storage.schema.engine import case_errors, node_runs
 from storage.schema.intake import batches, cases, pending_cases
@@ -34,7 +33,6 @@ from storage.visibility import are_reviewed, unblind
 
 _entry = inbox_entries.c
 _ENTRY = select(inbox_entries).where(_entry.case_id == bindparam("one")).with_for_update()
-_SETTLE = update(inbox_entries).where(_entry.case_id == bindparam("one")).values(cause=None)
 
 
 def enter(
@@ -62,7 +60,7 @@ def enter(
         "entered_at": now,
         **_place(case_id, placement, now, settings, research_order=research_order),
     }
-    return conn.execute(_enter_statement(conn.dialect.name), row).first() is not None
+    return conn.execute(_ENTER, row).first() is not None
 
 
 def enter_unscreened(
@@ -71,20 +69,23 @@ def enter_unscreened(
     """Open entries for cases of a batch that have no outcome and no entry, by the flags of each; ``cause`` is why."""
     if not found:
         return
+    settings, research_order = current(conn).settings, batch_row(conn, batch_id).research_order
     for case_id, flags in found.items():
-        enter(conn, case_id, unscreened_placement(flags), now, cause)
+        place = unscreened_placement(flags)
+        enter(conn, case_id, place, now, cause, settings=settings, research_order=research_order)
     told: dict[str, Detail] = {"cases": len(found), "cause": cause}
     append(conn, SYSTEM.at(now), "entered_unscreened", batch_id, told, rows={inbox_entries: list(found)})
 
 
-@cache
-def _enter_statement(dialect: str) -> Any:
-    """The statement, written once: an entry has its case's batch."""
-    given = [bindparam(name, type_=_entry[name].type) for name in ("why", "cause", "entered_at", "priority", "due_at")]
-    of_case = select(cases.c.id, cases.c.batch_id, *given)
-    names = ["case_id", "batch_id", *(each.key for each in given)]
-    entered = insert_for(dialect, inbox_entries).from_select(names, of_case.where(cases.c.id == bindparam("case_id")))
-    return entered.on_conflict_do_nothing().returning(_entry.case_id)
+_GIVEN = ("why", "cause", "entered_at", "priority", "due_at")
+_OF_CASE = select(cases.c.id, cases.c.batch_id, *(bindparam(name, type_=_entry[name].type) for name in _GIVEN))
+_ENTER = (
+    insert_into(inbox_entries)
+    .from_select(["case_id", "batch_id", *_GIVEN], _OF_CASE.where(cases.c.id == bindparam("case_id")))
+    .on_conflict_do_nothing()
+    .returning(_entry.case_id)
+)
+"""Written once. An entry has its case's batch."""
 
 
 def settle(
@@ -102,23 +103,22 @@ def settle(
     ``placement`` is where the outcome puts the case, None where nobody need read it; ``label`` is what the agents
     called it. The entry of a case that could not be screened before is changed in place, opened or not.
     """
-    entry = conn.execute(_ENTRY, {"one": case_id}).first()
-    if entry is None:
-        return placement is not None and enter(
-            conn, case_id, placement, now, settings=settings, research_order=research_order
-        )
+    if placement is not None and enter(conn, case_id, placement, now, settings=settings, research_order=research_order):
+        return True
+    if (entry := conn.execute(_ENTRY, {"one": case_id}).first()) is None:
+        return False
+    changed: dict[str, Any] = {}
     if entry.closed_at is not None:
         _doubt(conn, entry, label, now, settings)
     elif _was_opened(conn, entry):
-        _go_on(conn, entry, None if research_order else placement, now, settings)
-    elif placement is None:
+        changed = _go_on(conn, entry, None if research_order else placement, now, settings)
+    elif placement is not None:
+        changed = _place(case_id, placement, now, settings, research_order=research_order)
+    else:
         conn.execute(delete(inbox_entries).where(_entry.case_id == case_id))
         append(conn, SYSTEM.at(now), "left_inbox", case_id, {"screened": True})
         return True
-    else:
-        changed = _place(case_id, placement, now, settings, research_order=research_order)
-        conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(changed))
-    conn.execute(_SETTLE, {"one": case_id})
+    conn.execute(update(inbox_entries).where(_entry.case_id == case_id).values(cause=None, **changed))
     return True
 
 
@@ -154,19 +154,18 @@ def _was_opened(conn: Connection, entry: Any) -> bool:
     return conn.execute(select(exists().where(*seen))).scalar_one()
 
 
-def _go_on(conn: Connection, entry: Any, placement: Placement | None, now: datetime, settings: SiteSettings) -> None:
+def _go_on(
+    conn: Connection, entry: Any, placement: Placement | None, now: datetime, settings: SiteSettings
+) -> dict[str, Any]:
     """An opened case stays, in words that tell nothing of the outcome; it only ever becomes more urgent.
 
     Whoever holds it at that moment sees it become so: their review is then not blind.
     """
-    priority = Priority(entry.priority)
-    raised = False
-    if placement is not None and placement.priority < priority:
-        priority, raised = placement.priority, True
-        if entry.lease_token is not None and entry.assigned_until > now:
-            unblind(conn, entry.assignee, [entry.case_id], now)
-    changed = {"why": ordinary_why(priority).value} | (_urgency(priority, now, settings) if raised else {})
-    conn.execute(update(inbox_entries).where(_entry.case_id == entry.case_id).values(changed))
+    if placement is None or placement.priority >= entry.priority:
+        return {"why": ordinary_why(Priority(entry.priority)).value}
+    if entry.lease_token is not None and entry.assigned_until > now:
+        unblind(conn, entry.assignee, [entry.case_id], now)
+    return {"why": ordinary_why(placement.priority).value, **_urgency(placement.priority, now, settings)}
 
 
 def _doubt(conn: Connection, entry: Any, label: Label | None, now: datetime, settings: SiteSettings) -> None:
@@ -238,7 +237,7 @@ def bring_in(db: Database, now: datetime) -> int:
 def _stalled_batches(conn: Connection, now: datetime, after: timedelta) -> Sequence[StalledBatch]:
     """The batches with cases that are ready, none of which is coming to an end."""
     ids = batches_with_ready_cases(conn)
-    found = standings(conn, ids, count_failed=False)
+    found = standings(conn, ids)
     stopped = [_stalled(conn, batch_id, found[batch_id], now, after) for batch_id in ids]
     return [one for one in stopped if one is not None]
 

@@ -21,8 +21,8 @@ from screening.text.flags import STATED, Flag
 from screening.text.received import ReceivedText, unescape
 from storage import audit_log
 from storage.batches import counts
-from storage.batches.batch_state import TAKES_ROWS, UnknownBatch, batch_row, change, standings
-from storage.batches.counts import PENDING, Kind, totals
+from storage.batches.batch_state import TAKES_ROWS, UnknownBatch, batch_row, change, standing, standings
+from storage.batches.counts import PENDING, Kind
 from storage.batches.entries import enter_unscreened
 from storage.database import Database, Source, reading
 from storage.schema import batches, cases, live_runs, pending_cases, rejected_rows
@@ -77,7 +77,7 @@ def close_intake(db: Database, by: Acting, batch_id: str) -> None:
             require(by.actor, Action.CONTROL_BATCH, batch.created_by)
         if batch.closed_at is not None:
             return
-        sums = totals(conn, [batch_id])[batch_id]
+        sums = standing(conn, batch_id).totals
         counted = {"accepted": sums.accepted, "rejected": sums.rejected}
         change(conn, by, batch_id, "intake_closed", counted, closed_at=by.now, rows_missing=None)
 
@@ -243,7 +243,7 @@ def open_files(db: Database) -> dict[str, OpenFile]:
     """The batches of files that are not in to their end, in the order in which they were begun."""
     with db.read() as conn:
         files = [one for one in _open_batches(conn) if one.intake.get("format") != TEXT_BY_TEXT]
-        found = standings(conn, [one.id for one in files], count_failed=False)
+        found = standings(conn, [one.id for one in files])
     return {
         one.id: OpenFile(
             rows=found[one.id].totals.accepted + found[one.id].totals.rejected,

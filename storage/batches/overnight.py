@@ -6,7 +6,7 @@ written only where there is none, and a round is planned only when the one befor
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from math import ceil
 from typing import Any, NamedTuple
@@ -16,7 +16,6 @@ from sqlalchemy import Row, Select, and_, exists, func, insert, or_, select, upd
 from screening.pipeline.draws import Answer, Draw, Usage, decode_draws
 from storage.batches.batch_state import batch_row
 from storage.batches.pending import batches_with_ready_cases, keep_error
-from storage.batches.screenings import restore_draw
 from storage.database import Database, Source, reading, record, writing
 from storage.schema.columns import new_id
 from storage.schema.engine import case_errors, message_batches, message_requests, node_runs, screenings
@@ -137,7 +136,7 @@ def requests_of(db: Database, case_id: str) -> list[Row[Any]]:
 
 def draw_of(request: Row[Any]) -> Draw:
     """The draw that came back for a request with a ``code``."""
-    return restore_draw(decode_draws(request.code)[0], request.raw or "", record(Usage, request))
+    return replace(decode_draws(request.code)[0], raw=request.raw or "", usage=record(Usage, request))
 
 
 def mean_characters(db: Database, batch_id: str) -> float:

@@ -3,19 +3,19 @@
 import heapq
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from math import floor
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Float, Integer, Row, Select, bindparam, func, or_, select, update
+from sqlalchemy import Connection, Integer, Row, Select, bindparam, func, or_, select, update
 
 from screening.review.policy import SYSTEM
 from storage.batches import counts
 from storage.batches.batch_state import pause_in, standing, standings
 from storage.batches.counts import PENDING, Kind, Totals
-from storage.database import Database, insert_into
+from storage.database import Database, Source, insert_into, writing
 from storage.schema import batches, call_limits, case_errors, cases
 from storage.schema import pending_cases as waiting_cases
 from storage.schema.columns import shared_now
@@ -61,12 +61,6 @@ def pending_cases(
         return chosen
 
 
-def record_withdrawal(db: Database, case_id: str) -> None:
-    """Note that the attempt ended in an orderly way without an outcome: paused, cancelled, shut down."""
-    with db.write() as conn:
-        end_starts(conn, case_id)
-
-
 def record_error(
     db: Database,
     case_id: str,
@@ -96,20 +90,16 @@ def record_error(
             end_starts(conn, case_id, **PARKED)
         else:
             end_starts(conn, case_id)
-            _pause_for_fault(conn, place.batch_id, kind, now)
+            pause_for_fault(conn, place.batch_id, kind, now)
 
 
-def pause_for_fault(db: Database, batch_id: str, kind: str, now: datetime) -> None:
-    """Pause the batch for a fault that is no case's own, unless it may make no further calls as it is. Raises
+def pause_for_fault(db: Source, batch_id: str, kind: str, now: datetime) -> None:
+    """Pause the batch for a fault that is no case's own, unless it may make no further calls anyway. Raises
     UnknownBatch.
     """
-    with db.write() as conn:
-        _pause_for_fault(conn, batch_id, kind, now)
-
-
-def _pause_for_fault(conn: Connection, batch_id: str, kind: str, now: datetime) -> None:
-    if standing(conn, batch_id, count_failed=False).allows_calls:
-        pause_in(conn, SYSTEM.at(now), batch_id, kind[:LONGEST_KIND])
+    with writing(db) as conn:
+        if standing(conn, batch_id).allows_calls:
+            pause_in(conn, SYSTEM.at(now), batch_id, kind[:LONGEST_KIND])
 
 
 def record_interruption(db: Database, case_id: str, now: datetime, *, calls: int = 0) -> None:
@@ -146,15 +136,16 @@ def begin_start(conn: Connection, case_id: str, worker: str) -> int | None:
     return conn.execute(_BEGIN_START, {"one": case_id, "by": worker}).scalar()
 
 
-def end_starts(conn: Connection, case_id: str, **more: datetime | None) -> None:
+def end_starts(db: Source, case_id: str, **more: datetime | None) -> None:
     """Record that all attempts at the case have ended in an orderly way, with ``more`` of when it is taken up again."""
-    conn.execute(_END_STARTS.values(starts=0, **more), {"one": case_id})
+    with writing(db) as conn:
+        conn.execute(_END_STARTS.values(starts=0, **more), {"one": case_id})
 
 
 PARKED: dict[str, None] = {"ready_at": None}
 """Set aside until somebody asks for a retry."""
 # Written once: every case begins and ends with them.
-_TAKE_OUT = waiting_cases.delete().where(waiting_cases.c.case_id == bindparam("one"))
+TAKE_OUT = waiting_cases.delete().where(waiting_cases.c.case_id == bindparam("one"))
 _END_STARTS = update(waiting_cases).where(waiting_cases.c.case_id == bindparam("one"))
 _BEGIN_START = _END_STARTS.values(starts=waiting_cases.c.starts + 1, worker=bindparam("by")).returning(
     waiting_cases.c.starts
@@ -165,7 +156,7 @@ def _groups(conn: Connection, with_work: list[str], interactive: bool | None) ->
     """Of the batches with work those in which it may be done now: those somebody waits for, then the others."""
     kinds = {row.id: row.kind == "interactive" for row in conn.execute(_KINDS, {"with_work": with_work})}
     wanted = [id_ for id_, waited_for in kinds.items() if interactive in (None, waited_for)]
-    found = standings(conn, wanted, count_failed=False)
+    found = standings(conn, wanted)
     groups: dict[bool, list[str]] = {True: [], False: []}
     for id_ in wanted:
         if found[id_].allows_calls:
@@ -252,13 +243,6 @@ _DUE = _READY.where(
 )
 
 
-def end_case(conn: Connection, case: Row[Any], spent: Totals, moved: Mapping[Kind, int]) -> None:
-    """Take the case out of what waits, and add to its batch's counts; both in the caller's transaction."""
-    conn.execute(_TAKE_OUT, {"one": case.id})
-    counts.add(conn, case.batch_id, case.row, moved, spent)
-
-
-_EPOCH_IN_DAYS = 2_440_587.5
 _TURN_S = 10.0
 """Where there are fewer places than holders, how long they are with one before they are with the next."""
 
@@ -324,7 +308,7 @@ def give_up(db: Database, name: str, holder: str) -> None:
 
 def _lock_limit(conn: Connection, name: str) -> Any:
     """The limit's row, locked until the transaction ends."""
-    new = insert_into(conn, call_limits).values(name=name, next_at=0.0, holders={}).on_conflict_do_nothing()
+    new = insert_into(call_limits).values(name=name, next_at=0.0, holders={}).on_conflict_do_nothing()
     query = select(call_limits.c.next_at, call_limits.c.holders).where(call_limits.c.name == name).with_for_update()
     if (row := conn.execute(query).first()) is None:
         conn.execute(new)
@@ -333,13 +317,7 @@ def _lock_limit(conn: Connection, name: str) -> Any:
 
 
 def _now(conn: Connection) -> float:
-    return float(conn.execute(select(_clock(conn))).scalar_one())
-
-
-def _clock(conn: Connection) -> ColumnElement[float]:
-    if conn.dialect.name == "postgresql":
-        return func.date_part("epoch", func.clock_timestamp(), type_=Float)
-    return (func.julianday("now", type_=Float) - _EPOCH_IN_DAYS) * 86_400.0
+    return shared_now(conn, datetime.now(UTC)).timestamp()
 
 
 def _change_limit(conn: Connection, name: str, **values: object) -> None:

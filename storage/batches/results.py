@@ -29,13 +29,11 @@ PAGE = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One accepted row. ``outcome`` is an outcome's value or ``pending``; ``calls`` and ``cost_usd`` are of its
-    committed runs so far; ``error`` is the kind of the last error of a pending row. ``gap`` is how far the most
-    frequent answer of the deciding agent lay ahead of the second, as a share of its draws, ``grounds`` what a settled
-    row rests on; both None where no agent was asked.
-
-    ``in_review`` cases are open in the inbox; of a ``hidden`` one nothing is given that the AI made of it, nor ``tags``
-    and ``remarks``. ``accepted`` is the label that people accepted; None without one, and while it is in review.
+    """One accepted row. ``outcome`` is an outcome's value, ``pending``, or ``in review`` where it is ``hidden``: then
+    nothing is given that the AI made of it, nor ``tags`` and ``remarks``. Of a pending row ``calls`` and ``cost_usd``
+    are of its runs so far, ``error`` is the kind of its last error. ``gap`` is how far the most frequent answer of the
+    deciding agent lay ahead of the second, as a share of its draws, ``grounds`` what the outcome rests on; both None
+    where no agent was asked. ``accepted`` is the label that people accepted; None without one, and while ``in_review``.
 
     ``delta`` bounds errors on the way that the text took, ``pipeline_delta`` on any way through the pipeline,
     ``contract`` says which; None where an agent has no bound or answers were read off. `results` alone gives the last

@@ -4,23 +4,20 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from functools import cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, exists, select
+from sqlalchemy import Connection, Row, bindparam, exists, select
 
 from screening.evaluation.audit import audit_coin
 from screening.labels import Label, Outcome
 from screening.pipeline.config import PipelineConfig
 from screening.pipeline.draws import (
     Answer,
-    Draw,
     ScreenedText,
     Usage,
     decode_draws,
     encode_draws,
     read_distribution,
-    unusable,
 )
 from screening.pipeline.engine import MAIN, NodeRun, Reason, Screening, to_a_human
 from screening.review.policy import SYSTEM
@@ -29,13 +26,12 @@ from screening.stopping.rules import Ended, Verdict
 from screening.text.flags import REFUSES_SAFE, Flag
 from storage.audit_log import append
 from storage.batches import counts
-from storage.batches.batch_state import Standing, standing
 from storage.batches.configurations import Configuration, Configurations, load_configuration
 from storage.batches.counts import PENDING, Kind, Totals
 from storage.batches.entries import settle
 from storage.batches.intake import SHOWN_TO_AGENTS, text_to_send
-from storage.batches.pending import UnknownCase, begin_start, end_case, end_starts, keep_error
-from storage.database import Database, insert_once, record
+from storage.batches.pending import TAKE_OUT, UnknownCase, begin_start, end_starts, keep_error
+from storage.database import Database, Source, insert_once, reading, record
 from storage.schema.engine import case_errors, node_runs, screenings
 from storage.schema.intake import batches, cases, pending_cases
 from storage.schema.review import inbox_entries
@@ -95,15 +91,16 @@ def run_of(row: Row[Any]) -> NodeRun:
     if distribution is not None:
         distribution, usage = replace(distribution, usage=usage), Usage()
     draws = tuple(
-        restore_draw(draw, row.unusable.get(str(at), ""), Usage() if at else usage)
+        replace(draw, raw=row.unusable.get(str(at), ""), usage=Usage() if at else usage)
         for at, draw in enumerate(decode_draws(row.draws))
     )
     return NodeRun(node=row.node, variant=row.variant, draws=draws, verdict=verdict, distribution=distribution)
 
 
-def runs_of(conn: Connection, case_id: str) -> tuple[NodeRun, ...]:
-    """The committed runs of a case, in order."""
-    return tuple(run_of(row) for row in conn.execute(_RUNS, {"one": case_id}))
+def committed_runs(db: Source, case_id: str) -> tuple[NodeRun, ...]:
+    """The runs of a case that are kept, in order."""
+    with reading(db) as conn:
+        return tuple(map(run_of, conn.execute(_RUNS, {"one": case_id})))
 
 
 _RUNS = select(node_runs).where(node_runs.c.case_id == bindparam("one")).order_by(node_runs.c.position)
@@ -126,13 +123,6 @@ def gap_of(run: NodeRun) -> float | None:
     safe, unsafe = codes.count("S"), codes.count("U")
     _, second, most = sorted((safe, unsafe, len(codes) - safe - unsafe))
     return (most - second) / len(codes)
-
-
-def restore_draw(draw: Draw, raw: str, usage: Usage) -> Draw:
-    """The draw that was stored as its code: with its raw text where its answer is unusable, and its tokens."""
-    if draw.answer is Answer.LABEL:
-        return Draw(label=draw.label, usage=usage)
-    return unusable(draw.answer, raw, usage)
 
 
 class UnsafeCommit(ValueError):
@@ -179,25 +169,29 @@ def text_for_agents(db: Database, case_id: str) -> ScreenedText:
     return case_of(row, load_configuration(db, row.configuration)).text
 
 
-def batch_standing(db: Database, batch_id: str) -> Standing:
-    """The state of a batch now, without counting failed cases. Raises UnknownBatch."""
-    with db.read() as conn:
-        return standing(conn, batch_id, count_failed=False)
-
-
-def case_row(conn: Connection, case_id: str, *more: ColumnElement[Any]) -> Row[Any]:
+def case_row(conn: Connection, case_id: str) -> Row[Any]:
     """The case with what its job needs of its batch, and its outcome if it has one. Raises UnknownCase."""
-    if (row := conn.execute(_with_batch(more), {"wanted": case_id}).first()) is None:
+    if (row := conn.execute(_TO_SCREEN, {"wanted": case_id}).first()) is None:
         raise UnknownCase(case_id)
     return row
 
 
-@cache
-def _with_batch(more: tuple[ColumnElement[Any], ...]) -> Select[Any]:
-    of_case = (cases.c[name] for name in ("id", "batch_id", "row", "flags", *SHOWN_TO_AGENTS))
-    query = select(*of_case, batches.c.seed, batches.c.kind, batches.c.configuration, screenings.c.outcome, *more)
-    joined = query.join(batches, batches.c.id == cases.c.batch_id)
-    return joined.outerjoin(screenings, screenings.c.case_id == cases.c.id).where(cases.c.id == bindparam("wanted"))
+_TO_SCREEN = (
+    select(*(cases.c[name] for name in ("id", "batch_id", "row", "flags", *SHOWN_TO_AGENTS)))
+    .add_columns(
+        batches.c.seed,
+        batches.c.kind,
+        batches.c.configuration,
+        screenings.c.outcome,
+        pending_cases.c.starts.label("unended"),
+        exists().where(node_runs.c.case_id == cases.c.id).label("begun"),
+        LATEST_BODY.label("settings"),
+    )
+    .join(batches, batches.c.id == cases.c.batch_id)
+    .outerjoin(screenings, screenings.c.case_id == cases.c.id)
+    .outerjoin(pending_cases, pending_cases.c.case_id == cases.c.id)
+    .where(cases.c.id == bindparam("wanted"))
+)
 
 
 def case_of(row: Row[Any], configuration: Configuration) -> CaseForScreening:
@@ -212,12 +206,6 @@ def case_of(row: Row[Any], configuration: Configuration) -> CaseForScreening:
         seed=row.seed,
         interactive=row.kind == "interactive",
     )
-
-
-def committed_runs(db: Database, case_id: str) -> tuple[NodeRun, ...]:
-    """The node runs that an earlier start committed, in order."""
-    with db.read() as conn:
-        return runs_of(conn, case_id)
 
 
 class End(StrEnum):
@@ -289,43 +277,45 @@ def commit_end(
         spent = last.totals if last is not None and inserted else counts.NOTHING
         # Runs come in order: where the first was inserted just now, there is no other.
         only = run if inserted and last is not None and last.position == 0 else None
-        committed = screening.runs[:1] if only else runs_of(conn, case_id)
+        committed = screening.runs[:1] if only else committed_runs(conn, case_id)
         row = _outcome_row(case, screening, cost_usd, configuration_version, now)
-        if not _follows_from(committed, screening) or not _insert_outcome(
-            conn, case, screening, row, spent, settings, only
-        ):
-            counts.add(conn, case.batch_id, case.row, {_waiting(case): 0}, spent)
-            if inserted:
-                _vouch_for_late_run(conn, case_id, now)
-            return End.NOT_OURS  # its start stays without an end: a case on which this keeps happening goes to a human
-    return End.KEPT
+        if _follows_from(committed, screening) and insert_once(conn, screenings, row):
+            entered = _end_case(conn, case, screening, row, spent, settings)
+            inserted_rows = {screenings: [row]} | ({node_runs: [only]} if only else {})
+            read = (*(() if only else (node_runs,)), *((inbox_entries,) if entered else ()))
+            # last: nobody else writes from here on
+            append(conn, SYSTEM.at(now), "decided", case_id, {}, *read, inserted=inserted_rows)
+            return End.KEPT
+        counts.add(conn, case.batch_id, case.row, {_waiting(case): 0}, spent)
+        if inserted:
+            _vouch_for_late_run(conn, case_id, now)
+    return End.NOT_OURS  # its start stays without an end: a case on which this keeps happening goes to a human
 
 
-def _insert_outcome(
+def _end_case(
     conn: Connection,
     case: Row[Any],
     screening: Screening,
     row: Mapping[str, Any],
-    spent: counts.Totals,
+    spent: Totals,
     settings: SiteSettings,
-    only_run: Mapping[str, Any] | None,
 ) -> bool:
-    """Insert the outcome with all that follows from it; False, and nothing is changed, where the case has one.
-    ``only_run`` is the row of its run, where there is one alone and it was inserted just now.
-    """
+    """What follows from the outcome that was inserted just now; whether anything of it is in the inbox."""
     now = row["completed_at"]
-    if not insert_once(conn, screenings, row):
-        return False
+    conn.execute(TAKE_OUT, {"one": case.id})
     moved = {_waiting(case): -1, _kind(screening, case): 1}
-    end_case(conn, case, replace(spent, last_completed_at=now), moved)
-    label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
+    counts.add(conn, case.batch_id, case.row, moved, replace(spent, last_completed_at=now))
     placement = _placement(screening, case, settings, audited=row["audited"])
-    entered = settle(conn, case.id, placement, label, now, settings, research_order=case.research_order)
-    inserted = {screenings: [row]} | ({node_runs: [only_run]} if only_run else {})
-    read = (*(() if only_run else (node_runs,)), *((inbox_entries,) if entered else ()))
-    # last: nobody else writes from here on
-    append(conn, SYSTEM.at(now), "decided", case.id, {}, *read, inserted=inserted)
-    return True
+    label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
+    return settle(conn, case.id, placement, label, now, settings, research_order=case.research_order)
+
+
+def _placement(screening: Screening, case: Row[Any], settings: SiteSettings, *, audited: bool) -> Placement | None:
+    found = case.flags["text"] + case.flags["reply"]
+    read = case.reach == Reach.READ or Flag.STATED_IMMINENT in found  # whatever was chosen for the others
+    if (read and screening.outcome is Outcome.UNSAFE) or screening.outcome is Outcome.HUMAN_REVIEW:
+        return priority_for(screening, found)
+    return audit_placement(case.id, settings.audit_urgent_share, found) if audited else None
 
 
 def _case(conn: Connection, case_id: str) -> Any:
@@ -395,21 +385,6 @@ def _kind(screening: Screening, case: Row[Any]) -> Kind:
     return Kind(outcome=screening.outcome.value, reference=case.reference, node=node, reason=reason)
 
 
-def _placement(screening: Screening, case: Row[Any], settings: SiteSettings, *, audited: bool) -> Placement | None:
-    found = case.flags["text"] + case.flags["reply"]
-    read = case.reach == Reach.READ or Flag.STATED_IMMINENT in found  # whatever was chosen for the others
-    if (read and screening.outcome is Outcome.UNSAFE) or screening.outcome is Outcome.HUMAN_REVIEW:
-        return priority_for(screening, found)
-    return audit_placement(case.id, settings.audit_urgent_share, found) if audited else None
-
-
-_STARTING = (
-    select(pending_cases.c.starts).where(pending_cases.c.case_id == cases.c.id).scalar_subquery().label("unended"),
-    exists().where(node_runs.c.case_id == cases.c.id).label("begun"),
-    LATEST_BODY.label("settings"),
-)
-
-
 class Suspect(Exception):
     """Workers died over this case: it was not begun, and may be only with ``alone``."""
 
@@ -422,14 +397,14 @@ def start_case(
     Raises UnknownCase, and Suspect instead of beginning a case that has ``suspect_after`` unended starts or more.
     """
     with db.write() as conn:
-        row = case_row(conn, case_id, *_STARTING)
+        row = case_row(conn, case_id)
         if row.outcome is not None:
             return None
         if suspect_after is not None and row.unended >= suspect_after:
             raise Suspect(case_id)
         if (starts := begin_start(conn, case_id, worker)) is None:
             return None
-        runs = runs_of(conn, case_id) if row.begun else ()
+        runs = committed_runs(conn, case_id) if row.begun else ()
     case = case_of(row, known.get(db, row.configuration))
     return replace(case, starts=starts, runs=runs, stopped=settings_of(row.settings).stopped)
 

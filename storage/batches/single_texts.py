@@ -17,11 +17,10 @@ from screening.review.policy import Acting, Action, Actor, Forbidden
 from screening.text.conversation import Thread, thread_of
 from storage.batches import batches, intake
 from storage.batches.batch_state import BatchState, standing
-from storage.batches.batches import NewBatch
 from storage.batches.configurations import Configuration, Configurations
 from storage.batches.intake import IntakeClosed
 from storage.batches.pending import PARKED, end_starts, keep_error, waiting_single_texts
-from storage.batches.screenings import runs_of
+from storage.batches.screenings import committed_runs
 from storage.database import Database, insert_into, record
 from storage.schema import batches as batches_table
 from storage.schema import case_errors, cases, live_runs, pending_cases, screenings
@@ -83,13 +82,10 @@ class SingleText:
         return self.outcome is not None or self.error is not None or self.state is BatchState.CANCELLED
 
 
-def submit(db: Database, by: Acting, case: NewCase, new: NewBatch) -> str:
-    """Hand in one text or conversation, with a chatbot's reply where there is one, under an interactive batch of its
-    own; the case's id. ValueError for another kind of batch.
+def submit(db: Database, by: Acting, batch_id: str, case: NewCase) -> str:
+    """Hand in one text or conversation, with a chatbot's reply where there is one, as all of an interactive batch that
+    was begun for it; the case's id.
     """
-    if new.kind != "interactive":
-        raise ValueError("a single text makes an interactive batch")
-    batch_id = batches.create_batch(db, by, new)
     with suppress(IntakeClosed):  # an earlier press under the same key has done it all
         intake.add_rows(db, batch_id, [case], by.now)
     intake.close_intake(db, by, batch_id)
@@ -100,7 +96,7 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
     """As it stands, for the person who submitted it alone: others read it blind in the inbox. Raises UnknownText."""
     with db.read() as conn:
         row = _own_row(conn, actor, case_id)
-        runs = runs_of(conn, case_id)
+        runs = committed_runs(conn, case_id)
         parked = row.waiting is not None and row.ready_at is None
         last = select(case_errors.c.kind).where(case_errors.c.case_id == case_id).order_by(case_errors.c.id.desc())
         failed = conn.execute(last.limit(1)).scalar() if parked else None
@@ -220,5 +216,5 @@ def withdraw(db: Database, case_id: str, now: datetime) -> None:
 
 def _insert_or_change(conn: Connection, row: Mapping[str, Any], change: Mapping[str, Any]) -> None:
     """The row where there is none, else the change: who watches and who draws may both be the first."""
-    statement = insert_into(conn, live_runs).values(dict(row))
+    statement = insert_into(live_runs).values(dict(row))
     conn.execute(statement.on_conflict_do_update(index_elements=["case_id"], set_=dict(change)))

@@ -452,7 +452,7 @@ def add_tag(db: Database, by: Acting, case_id: str, words: str) -> str:
     with db.write() as conn:
         _require(conn, by.actor, case_id, held=True)
         row = {"case_id": case_id, "tag": tag, "by": by.id, "at": by.now}
-        conn.execute(insert_into(conn, case_tags).values(row).on_conflict_do_nothing())
+        conn.execute(insert_into(case_tags).values(row).on_conflict_do_nothing())
         append(conn, by, "case_tagged", case_id, {})
     return tag
 

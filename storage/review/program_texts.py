@@ -12,13 +12,13 @@ from sqlalchemy import Connection, Select, Update, exists, func, insert, or_, se
 
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
+from screening.models.retries import pause_after
 from screening.review.triage import Reach
 from storage.audit_log import append
 from storage.batches.batch_state import TAKES_ROWS, UnknownBatch, is_cancelled
 from storage.batches.intake import add_case
 from storage.database import Database, record
 from storage.schema import adjudications, batches, cases, pending_cases, program_texts, programs, screenings
-from storage.schema.columns import pause_after
 from storage.schema.site import hash_of_key
 from storage.site.accounts import Program, require_in_force
 from storage.visibility import accepted_label, is_in_review, was_erased

@@ -117,15 +117,6 @@ def shared_now(conn: Connection, now: datetime) -> datetime:
 _NOW = select(func.clock_timestamp(type_=DateTime(timezone=True)))
 
 
-def pause_after(tries: int, first: float, longest: float) -> float:
-    """Seconds to wait before the next try: each pause is twice the one before.
-
-    >>> [pause_after(tries, 1.0, 30.0) for tries in (0, 1, 4, 5, 10**6)]
-    [1.0, 2.0, 16.0, 30.0, 30.0]
-    """
-    return min(longest, first * 2.0 ** min(tries, 60))
-
-
 _TIME_BYTES, _RANDOM_BYTES = 6, 10
 _SEQUENCE_DIGITS = 5
 

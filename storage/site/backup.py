@@ -56,7 +56,9 @@ def back_up(db: Database, to: Path, now: datetime) -> Copied:
 
 
 def restore(db: Database, source: Path, now: datetime) -> Copied:
-    """Fill an empty database from a backup. CopyRefused, and nothing is kept, where rows or audit log do not add up."""
+    """Fill an empty database from a backup, of which a copy is brought up to date first. CopyRefused, and nothing is
+    kept, where it is none, is damaged or of a later version, or where rows or audit log do not add up.
+    """
     with tempfile.TemporaryDirectory(dir=source.parent, prefix=".unfinished-restore-") as own:
         copy = Path(own) / "copy.db"
         shutil.copyfile(source, copy)  # which is then brought up to date, and written to by being opened

@@ -38,7 +38,7 @@ def take(db: Database, name: str, holder: str, now: datetime, lasts: timedelta) 
         moment = shared_now(conn, now)
         row = {"holder": holder, "until": moment + lasts}
         free = or_(duties.c.holder == holder, duties.c.until <= moment, duties.c.until > moment + 3 * lasts)
-        taken = insert_into(conn, duties).values(name=name, **row)
+        taken = insert_into(duties).values(name=name, **row)
         taken = taken.on_conflict_do_update(index_elements=["name"], set_=row, where=free)
         return conn.execute(taken.returning(duties.c.name)).first() is not None
 
@@ -55,7 +55,7 @@ def beat(db: Database, name: str, kind: Literal["worker", "app"], now: datetime)
     with db.write() as conn:
         moment = shared_now(conn, now)
         row = {"name": name, "kind": kind, "started_at": moment, "seen_at": moment}
-        said = insert_into(conn, process_heartbeats).values(row)
+        said = insert_into(process_heartbeats).values(row)
         said = said.on_conflict_do_update(index_elements=["name"], set_={"seen_at": moment})
         if conn.execute(said.returning(_beat.started_at)).scalar_one() == moment:
             conn.execute(delete(process_heartbeats).where(_beat.seen_at < moment - _FORGET_AFTER))
@@ -66,7 +66,7 @@ def end(db: Database, name: str) -> None:
         conn.execute(delete(process_heartbeats).where(_beat.name == name))
 
 
-def processes(conn: Connection, now: datetime) -> Sequence[Any]:
+def processes(conn: Connection, now: datetime) -> Sequence[Row[Any]]:
     """The rows of those seen within the last week, the freshest first, and whether each is ``alive``."""
     query = select(process_heartbeats, _is_alive(conn, now).label("alive"))
     return conn.execute(query.order_by(_beat.seen_at.desc(), _beat.name)).all()
@@ -110,7 +110,7 @@ _FOUND_ELSEWHERE = frozenset({Fault.ANCHOR, Fault.FILES})
 """Whoever finds these says when they are over."""
 
 
-def open_faults(db: Source) -> Sequence[Any]:
+def open_faults(db: Source) -> Sequence[Row[Any, Any, Any]]:
     """The faults of this moment, the oldest first: which ``fault``, since when (``began_at``), and the kind of error
     that told of it last as its ``cause``, where one did.
     """
@@ -119,7 +119,7 @@ def open_faults(db: Source) -> Sequence[Any]:
         return conn.execute(lasting.order_by(_fault.began_at, _fault.id)).all()
 
 
-def find_lasting(db: Database, fault: Fault) -> Any:
+def find_lasting(db: Database, fault: Fault) -> Row[Any, Any, Any] | None:
     """This one, where it is among them."""
     return next((one for one in open_faults(db) if one.fault == fault), None)
 
@@ -169,7 +169,7 @@ def _no_worker(conn: Connection, now: datetime, *, lasts: bool) -> bool:
     return _newest_worker_beat(conn) is not None or bool(conn.execute(select(waits)).scalar())
 
 
-def _no_model(conn: Connection, known: Row[Any] | None, now: datetime) -> tuple[bool, str | None]:
+def _no_model(conn: Connection, known: Row[Any, Any, Any] | None, now: datetime) -> tuple[bool, str | None]:
     """Whether calls fail: several errors, or a batch that the program paused for one, and no node ended since, nor did
     a worker that started find that the model answers. And the kind of the last error.
     """

@@ -19,12 +19,13 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, delete, exists, func, or_, select, update
 
+from screening.models.retries import pause_after
 from screening.review.policy import SYSTEM, Acting, Action, Actor, require
 from screening.review.review_form import Disposition
 from screening.review.triage import Priority
 from storage.audit_log import append, serialise
 from storage.database import Database, record, upsert
-from storage.schema.columns import Moment, new_id, pause_after, shared_now
+from storage.schema.columns import Moment, new_id, shared_now
 from storage.schema.review import follow_ups, inbox_entries
 from storage.schema.site import TO_SEND, case_notices, notification_recipients, notifications
 from storage.settings_store import SiteSettings, current

@@ -116,9 +116,7 @@ def open_batch_of(
     now, pipeline = datetime.now(UTC), preset("recommended")
     usual = Configuration(pipeline=pipeline, sampler=describe_agents((made_of or agents()).settings, pipeline))
     version = save_configuration(db, configured or usual, now)
-    return create_batch(
-        db, LOCAL_USER.at(now), NewBatch(name="posts", configuration_version=version, seed=0, **more)
-    ), now
+    return create_batch(db, LOCAL_USER.at(now), NewBatch(name="posts", **more), version, seed=0), now
 
 
 def began_under(db: Database, batch_id: str, **changes: Any) -> None:

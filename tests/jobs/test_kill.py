@@ -18,7 +18,7 @@ from sqlalchemy import func, select, text
 import serve
 from screening.review.policy import LOCAL_USER
 from screening.settings import Settings
-from storage.batches import counts
+from storage.batches.batch_state import standing
 from storage.batches.batches import progress
 from storage.batches.counts import kinds
 from storage.batches.intake import last_row, read_rejected, takes_rows
@@ -96,7 +96,7 @@ def _each_row_is_in_once(db: Database, batch_id: str, rows: int, rejected_every:
     assert [row.row for row in found] == [row for row in range(1, rows + 1) if row not in empty]
     assert all(row.external_id == f"p{row.row}" and f"day {row.row}." in row.text for row in found)
     with db.read() as conn:
-        assert recount(conn, batch_id) == counts.totals(conn, [batch_id])[batch_id]
+        assert recount(conn, batch_id) == standing(conn, batch_id).totals
         assert recount_kinds(conn, batch_id) == kinds(conn, batch_id)
 
 

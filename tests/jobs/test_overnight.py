@@ -27,7 +27,7 @@ from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.entries import stalled_batches
 from storage.batches.overnight import overnight_progress
 from storage.batches.pending import pending_cases
-from storage.batches.screenings import case_of, case_row, runs_of
+from storage.batches.screenings import case_of, case_row, committed_runs
 from storage.database import Database
 from storage.schema import pending_cases as waiting
 from storage.schema.engine import case_errors, message_batches, message_requests, node_runs, screenings
@@ -83,7 +83,7 @@ async def as_live(db: Database, batch_id: str) -> Counter[str]:
         with db.read() as conn:
             row = case_row(conn, case_id)
             kept = conn.execute(select(screenings).where(screenings.c.case_id == case_id)).one()
-            committed = runs_of(conn, case_id)
+            committed = committed_runs(conn, case_id)
         made = batches.find_batch(db, LOCAL_USER, batch_id)
         case = case_of(row, load_configuration(db, made.configuration_version))
         bought = Answers(overnight.requests_of(db, case_id), 0).draws

@@ -13,9 +13,10 @@ from sqlalchemy import select
 from jobs.process import system_clock
 from jobs.spend_guard import FRESH_S, CaseSpend, Permission, SpendGuard
 from screening.labels import Outcome
-from storage.batches import batches, counts
-from storage.batches.batch_state import BatchState, Caps
+from storage.batches import batches
+from storage.batches.batch_state import BatchState, Caps, standing
 from storage.batches.batches import change_caps, progress
+from storage.batches.counts import Totals
 from storage.database import Database
 from storage.schema import case_errors, cases, node_runs
 from storage.site import health
@@ -36,9 +37,9 @@ def _column(db: Database, column) -> list[str]:  # type: ignore[no-untyped-def]
     return db.values(select(column))
 
 
-def _totals(db: Database, batch_id: str) -> counts.Totals:
+def _totals(db: Database, batch_id: str) -> Totals:
     with db.read() as conn:
-        return counts.totals(conn, [batch_id])[batch_id]
+        return standing(conn, batch_id).totals
 
 
 def _require_accounted(db: Database, batch_id: str, calls: int) -> None:

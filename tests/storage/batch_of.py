@@ -45,12 +45,13 @@ def batch(
     reach: Reach = Reach.COUNT,
     closed: bool = True,
     references: str = "",
+    audit_rate: float = 0.0,
     **options: Any,
 ) -> str:
     """A batch with one case a text, by the local user; ``references`` has an S, a U or a dash for each."""
     version = save_configuration(db, CONFIGURATION, NOW)
-    new = NewBatch(name="posts.csv", configuration_version=version, seed=7, reach=reach, **options)
-    batch_id = create_batch(db, LOCAL_USER.at(NOW), new)
+    new = NewBatch(name="posts.csv", reach=reach, **options)
+    batch_id = create_batch(db, LOCAL_USER.at(NOW), new, version, seed=7, audit_rate=audit_rate)
     labels = [{"S": Label.SAFE, "U": Label.UNSAFE}.get(one) for one in references]
     rows = [
         NewCase(row=row, external_id=f"p{row}", text=receive(text), reference=labels[row - 1] if labels else None)
@@ -65,8 +66,9 @@ def batch(
 def hand_in(db: Database, submission: str | None, text: str = "Some words to screen.") -> str:
     """The case of a text that the local user hands in by itself."""
     version = save_configuration(db, CONFIGURATION, NOW)
-    new = NewBatch(name="one", configuration_version=version, seed=1, kind="interactive", submission=submission)
-    return submit(db, LOCAL_USER.at(NOW), NewCase(row=1, external_id="text", text=receive(text)), new)
+    new = NewBatch(name="one", kind="interactive", submission=submission)
+    batch_id = create_batch(db, LOCAL_USER.at(NOW), new, version, seed=1)
+    return submit(db, LOCAL_USER.at(NOW), batch_id, NewCase(row=1, external_id="text", text=receive(text)))
 
 
 def ids_of(db: Database, batch_id: str) -> list[str]:

@@ -33,10 +33,10 @@ from screening.settings import Settings
 from screening.text.received import receive
 from storage.audit_log import append, verify
 from storage.batches import batches, single_texts
-from storage.batches.batch_state import STOPPED, BatchCancelled, BatchState, Caps
+from storage.batches.batch_state import STOPPED, BatchCancelled, BatchState, Caps, standing
 from storage.batches.batches import NewBatch, Progress, create_batch, progress
 from storage.batches.configurations import Configuration, save_configuration
-from storage.batches.counts import kinds, totals
+from storage.batches.counts import kinds
 from storage.batches.intake import IntakeClosed, add_rows, close_intake, resume_intake, stop_intake
 from storage.batches.pending import pending_cases
 from storage.database import Database, Stale
@@ -468,8 +468,7 @@ class Batches(Machine):
         made_of = Configuration(pipeline=preset("recommended"), sampler=SimulatedSampler(seed).describe())
         version = save_configuration(self.db, made_of, self.now)
         kind: Any = "interactive" if single else "batch"
-        new = NewBatch(name="posts", configuration_version=version, seed=seed, kind=kind)
-        batch_id = create_batch(self.db, self.by, new)
+        batch_id = create_batch(self.db, self.by, NewBatch(name="posts", kind=kind), version, seed=seed)
         self.made[batch_id] = Made(seed, single=single)
         if single:
             self.rows_in(len(self.made) - 1, [1], again=False)
@@ -650,7 +649,7 @@ class Batches(Machine):
             assert told.accepted == told.safe + told.unsafe + told.human_review + told.pending
             with self.db.read() as conn:
                 facts = recount(conn, batch_id)
-                assert totals(conn, [batch_id])[batch_id] == facts
+                assert standing(conn, batch_id).totals == facts
                 assert kinds(conn, batch_id) == recount_kinds(conn, batch_id)
             assert facts.calls + facts.lost_calls == self.saw[made.seed] - made.died_with
             assert (told.calls, told.lost_calls) == (facts.calls + facts.lost_calls, facts.lost_calls)

@@ -189,8 +189,8 @@ def test_counts_are_the_ai_s_own(open_page: Opener, page_database: Database, mon
         assert links > 5 if who == LOCAL_USER else links == 0
         assert "1safe1unsafe0escalated" in words_on(own) and "safe → safe: 1" in words_on(own)
     (shown,) = batches.list_batches(page_database, LOCAL_USER)
-    later = batches.NewBatch(name="later.csv", configuration_version=shown.configuration_version, seed=7)
-    batches.create_batch(page_database, LOCAL_USER.at(LATER), later)
+    later = batches.NewBatch(name="later.csv")
+    batches.create_batch(page_database, LOCAL_USER.at(LATER), later, shown.configuration_version, seed=7)
     choose_rows(page, page.dataframe[0], [0])
     assert in_address(page, "batch") == batch_id and "posts.csv" in words_on(page)
     press(page, "All uploads")

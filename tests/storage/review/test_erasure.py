@@ -298,8 +298,8 @@ def _used(db: Database) -> str:
     decide(db, second, Outcome.HUMAN_REVIEW)
     record_start(db, third)
     record_error(db, third, "timeout", "no answer", LATER)
-    of_64_bits = {"seed": 2**62, "intake": {"mapping": {"text": ["ä", None, 1.5]}}}
-    create_batch(db, LOCAL_USER.at(NOW), NewBatch(name="b", configuration_version=CONFIGURATION.version, **of_64_bits))
+    new = NewBatch(name="b", intake={"mapping": {"text": ["ä", None, 1.5]}})
+    create_batch(db, LOCAL_USER.at(NOW), new, CONFIGURATION.version, seed=2**62)  # of 64 bits
     return batch_id
 
 
