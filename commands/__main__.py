@@ -92,11 +92,8 @@ _stopped_by: list[int] = []
 def _interrupt(number: int, frame: FrameType | None) -> None:
     """As Ctrl+C: an event loop cancels its task for that, and is not torn apart in the middle of one."""
     _stopped_by[:] = [number]
-    as_for_ctrl_c = signal.getsignal(signal.SIGINT)
-    if callable(as_for_ctrl_c):
-        as_for_ctrl_c(signal.SIGINT, frame)
-    else:  # started in the background, where Ctrl+C is ignored
-        raise KeyboardInterrupt
+    as_for_ctrl_c = signal.getsignal(signal.SIGINT)  # ignored where the command was started in the background
+    (as_for_ctrl_c if callable(as_for_ctrl_c) else signal.default_int_handler)(signal.SIGINT, frame)
 
 
 def _run(program: str, command: Callable[[], int | None]) -> int:

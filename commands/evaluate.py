@@ -233,7 +233,9 @@ async def _tell_estimate(
     settings: Settings,
     max_usd: float | None,
 ) -> Purse | None:
-    """About how many calls there are to make: what simulated agents take for some of the texts, scaled up."""
+    """Tell about how many calls there are to make, by what simulated agents take for some of the texts, and what they
+    cost. What pays for them where ``max_usd`` bounds that; ValueError where it does and their price is not known.
+    """
     places = range(0, len(data.items), -(-len(data.items) // ESTIMATED_FROM))
     some = DrawBook([data.items[place] for place in places])
     for number, place in enumerate(places):

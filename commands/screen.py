@@ -236,5 +236,5 @@ async def _keep_telling(tell: Callable[[], None]) -> None:
 
 async def _over(db: Database, batch_id: str) -> None:
     """Returns when nothing more happens to the batch by itself."""
-    while batch_state(db, batch_id) in ACTIVE:  # noqa: ASYNC110 - others work on it
+    while await retry_in_thread(batch_state, db, batch_id) in ACTIVE:  # noqa: ASYNC110 - others work on it
         await asyncio.sleep(0.5)

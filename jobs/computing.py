@@ -82,7 +82,9 @@ class Computation(Future[Any]):
 
 
 class SideProcess:
-    """The process must be able to import the functions and to unpickle their arguments."""
+    """One process for all that is asked for, begun when something is and ended by `stop`, a failure or long idleness.
+    It imports the functions by name and is sent their arguments and results pickled.
+    """
 
     def __init__(self) -> None:
         self._turn, self._lock = threading.Lock(), threading.Lock()

@@ -183,7 +183,8 @@ class ProcrastinateRunner:
             manager = self.app.job_manager
             for job in await manager.get_stalled_jobs(seconds_since_heartbeat=DEAD_AFTER_S):
                 log.warning("a worker died over case %s: given out again", job.lock)
-                await _forget(self.app, job)
+                with suppress(procrastinate.exceptions.ConnectorException):  # it had ended meanwhile
+                    await manager.finish_job(job, status=Status.ABORTED, delete_job=True)
             await manager.prune_stalled_workers(DEAD_AFTER_S)
             await asyncio.sleep(DEAD_AFTER_S / 2)
 
@@ -221,10 +222,3 @@ async def _mine(connection: "AsyncConnection[Any]", lock: int) -> bool:
 
 def _job(case_id: str, queue: str) -> Job:
     return Job(queue=queue, lock=case_id, queueing_lock=case_id, task_name=_TASK, task_kwargs={"case_id": case_id})
-
-
-async def _forget(app: procrastinate.App, job: Job) -> None:
-    try:
-        await app.job_manager.finish_job(job, status=Status.ABORTED, delete_job=True)
-    except procrastinate.exceptions.ConnectorException:
-        log.info("job of case %s had ended meanwhile", job.lock)

@@ -1,6 +1,7 @@
 """Servers on loopback that notifications are sent to: they keep what they get."""
 
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +29,7 @@ class Receiver:
 
 
 @contextmanager
-def receiving() -> Iterator[Receiver]:
+def receiving(encrypted: ssl.SSLContext | None = None) -> Iterator[Receiver]:
     kept = Receiver()
 
     class Handler(BaseHTTPRequestHandler):
@@ -43,7 +44,9 @@ def receiving() -> Iterator[Receiver]:
         def log_message(self, *_: object) -> None: ...
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    kept.address = f"http://127.0.0.1:{server.server_port}/hook"
+    if encrypted is not None:
+        server.socket = encrypted.wrap_socket(server.socket, server_side=True)
+    kept.address = f"http{'s' if encrypted else ''}://127.0.0.1:{server.server_port}/hook"
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     yield kept
     server.shutdown()

@@ -4,20 +4,29 @@ import asyncio
 import hashlib
 import hmac
 import json
+import os
 import re
 import socket
+import ssl
+import subprocess
+import sys
 import threading
 import time
 import tomllib
 from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from sqlalchemy import select, text
 from sqlalchemy.exc import DatabaseError
 
@@ -369,6 +378,38 @@ def test_a_name_is_looked_up_once_and_connected_to_at_what_was_found(
     with pytest.raises(NotSent, match="no answer"):
         post(f"https://rebinding.example:{port}/", "key", "id", {}, 1, private=False)
     assert (asked, connected, receiver.received) == (["rebinding.example"], ["8.8.8.8"], [])
+
+
+_POSTS = """
+import sys
+from jobs.channels import NotSent, post
+for address in sys.argv[1:]:
+    try:
+        print(post(address, None, "id", {}, 1, private=True))
+    except NotSent as problem:
+        print(problem)
+"""
+
+
+def test_a_webhooks_certificate_must_be_the_hosts_and_one_that_the_system_trusts(tmp_path: Path) -> None:
+    """The name is the host's, though the connection goes to the address that was looked at."""
+    valid = datetime(2026, 1, 1, tzinfo=UTC), datetime(2099, 1, 1, tzinfo=UTC)
+    key, name = generate_private_key(SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, *valid)
+    signed = made.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), False).sign(key, SHA256())
+    whole = tmp_path / "whole.pem"
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    whole.write_bytes(private + signed.public_bytes(Encoding.PEM))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(whole)
+    with receiving(context) as receiver:
+        command = [sys.executable, "-c", _POSTS, receiver.address.replace("127.0.0.1", "localhost"), receiver.address]
+        for trusted, expected in ((whole, [True, False]), (tmp_path / "none", [False, False])):
+            environment = os.environ | {"SSL_CERT_FILE": str(trusted)}
+            told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+            assert [line == "None" for line in told.splitlines()] == expected, told
+            assert told.count("the certificate is not the host's") == expected.count(False)
+        assert len(receiver.received) == 1
 
 
 def test_a_redirect_is_not_followed_and_a_long_body_is_refused(receiver: Receiver) -> None:

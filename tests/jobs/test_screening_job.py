@@ -295,8 +295,17 @@ NEVER_TWO_STARTS = {
 
 
 async def test_an_evaluation_beside_a_worker_screens_no_case_that_it_is_at(
-    db: Database, database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    db: Database, database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor does it give up where its look at the batch meets a fault that passes."""
+    faults = iter([refused("57014")])
+
+    def state(db: Database, batch_id: str) -> BatchState:
+        for fault in faults:
+            raise fault
+        return batch_state(db, batch_id)
+
+    monkeypatch.setattr("commands.screen.batch_state", state)
     write_posts(tmp_path / "posts.csv", 6)
     data = load_evaluation([tmp_path / "posts.csv"], "csv")
     chosen = settings(database_url, {"sampler": "simulated", "simulated_latency_s": 0.05})
