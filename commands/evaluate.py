@@ -24,7 +24,6 @@ from jobs.agents import Agents
 from jobs.intake import configuration, open_batch
 from jobs.process import system_clock
 from screening import __version__
-from screening.datasets.reader import Table
 from screening.evaluation import experiments, public_datasets, recording, tables
 from screening.evaluation.metrics import REFERENCES, Codes, reference_codes
 from screening.evaluation.public_datasets import PER_SUBREDDIT, EvaluationData, LabelOf, Screened
@@ -120,22 +119,20 @@ def evaluate(
 
 
 def load_data(chosen: DataSet) -> EvaluationData:
-    """The data set, with what a person should know of it on stderr. ValueError without anything to compare."""
-
-    def read(path: Path) -> Table:
-        """The user's own table, with the columns of the options, which are printed before the first call."""
-        table = mapped_table(path, chosen.reading)
+    """The data set, with what a person should know of it on stderr: of the user's own table first the columns of the
+    options. ValueError without anything to compare, FileRefused for a file of another shape.
+    """
+    files = ((path.name, path) for path in chosen.files)
+    if chosen.format == "aegis":
+        data = public_datasets.load_aegis(files, label_of=chosen.label_of, screened=chosen.screened)
+    elif chosen.format == "swmh":
+        data = public_datasets.load_swmh(files, per_subreddit=chosen.per_subreddit)
+    elif len(chosen.files) != 1:
+        raise ValueError("one CSV file at a time")
+    else:
+        table = mapped_table(chosen.files[0], chosen.reading)
         say(*mapping_lines(table), *table.warnings)
-        return table
-
-    data = public_datasets.load_evaluation(
-        chosen.files,
-        chosen.format,
-        label_of=chosen.label_of,
-        screened=chosen.screened,
-        per_subreddit=chosen.per_subreddit,
-        read=read,
-    )
+        data = public_datasets.load_table(chosen.files[0], table)
     say(*public_datasets.announcement(data))
     if not data.items:
         raise ValueError("no row was read: nothing can be evaluated")

@@ -16,7 +16,6 @@ from screening.evaluation.corrected import (
     UNREAD,
     Benchmark,
     Estimate,
-    Floats,
     Rate,
     Reviewers,
     Study,
@@ -24,7 +23,7 @@ from screening.evaluation.corrected import (
     draw_sample,
 )
 from screening.evaluation.label_errors import PossibleError, Ranking, ReviewOrder, review_order
-from screening.evaluation.metrics import NONE, Codes, Integers
+from screening.evaluation.metrics import NONE, Codes, Floats, Integers
 from storage.database import Database
 from storage.research.cells import MOST_LISTED
 from storage.research.recordings import (

@@ -21,7 +21,9 @@ LOOKS = (5, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 def radius_series(delta: float) -> list[Series]:
-    """Half widths against responses; of all arms, four in five draws being the label's."""
+    """Half widths of what is known of one label's probability, by responses; the confidence sequence, of three labels
+    together, depends on the answers too: here four in five are the label's.
+    """
     bands = [evidence.confidence_sequence(round(0.8 * draws), draws, delta / 3) for draws in LOOKS]
     pooled = [(high - low) / 2 for low, high in bands]
     return [

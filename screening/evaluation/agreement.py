@@ -177,9 +177,7 @@ def _fisher_limits(value: float, error: float, cases: int) -> tuple[float, float
 
 
 def _with_two_cases(rated: Ratings, label: int | None) -> Ratings:
-    """The cases and two more, each with as many ratings as a case with two or more has in the mean. At least two labels
-    are in use.
-    """
+    """The cases and two more, each with the mean number of ratings of those with two or more; two labels are in use."""
     reviewers, times = rated.per_row(), rated.times
     twice = reviewers >= 2
     typical = round(float(reviewers[twice] @ times[twice] / times[twice].sum()))

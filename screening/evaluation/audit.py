@@ -135,9 +135,7 @@ class Stratum:
 
 
 def tally_by_stratum(counted: Iterable[tuple[AuditCase, int]]) -> tuple[Stratum, ...]:
-    """The tallies of cases that stand for so many alike by stratum, outcome and π, sorted; a case sent to a human has
-    π = 1.
-    """
+    """By stratum, outcome and π, sorted, of cases that stand for so many alike; one sent to a human has π = 1."""
     tallies: dict[tuple[str, Outcome, float], Counter[str]] = {}
     for case, count in counted:
         probability = 1.0 if case.outcome is Outcome.HUMAN_REVIEW else case.probability
@@ -303,37 +301,32 @@ def binding_of(configuration: Mapping[str, Any], form_version: int) -> dict[str,
     """What was measured, by its name: evidence about one model, prompt, rule (of a configuration's body) and label
     definition (this version of the form) says nothing of another.
     """
+    said = configuration_words(configuration)
     return {
-        "Model": model_words(configuration),
-        "Prompts": prompt_version(configuration),
-        "Rule": f"{rule_words(configuration)}; pipeline {_digest(configuration)}".removeprefix("; "),
+        "Model": said["model"],
+        "Prompts": said["prompts"],
+        "Rule": f"{said['rule']}; pipeline {said['pipeline'].rpartition(' ')[2]}".removeprefix("; "),
         "Label definition": f"review form {form_version}",
     }
 
 
-def model_words(configuration: Mapping[str, Any]) -> str:
-    """
-    >>> model_words({"sampler": {"sampler": "simulated", "seed": 0, "lexicon": "9a1d"}})
+def configuration_words(configuration: Mapping[str, Any]) -> dict[str, str]:
+    """What a configuration's body says: the model and its settings, the version of its prompts, the pipeline's name and
+    a hash of all of it, routes included, and each different rule once, with all its numbers.
+
+    >>> configuration_words({"sampler": {"sampler": "simulated", "seed": 0, "lexicon": "9a1d"}})["model"]
     'sampler simulated, seed 0'
     """
-    sampler = configuration.get("sampler", {})
-    return plain_words({name: value for name, value in sampler.items() if name not in ("prompts", "lexicon")}) or "none"
-
-
-def prompt_version(configuration: Mapping[str, Any]) -> str:
-    sampler = configuration.get("sampler", {})
-    return str(sampler.get("prompts") or sampler.get("lexicon") or "none")
-
-
-def pipeline_version(configuration: Mapping[str, Any]) -> str:
-    """The pipeline's name, and a hash of all of it, routes included."""
-    return f"{configuration.get('pipeline', {}).get('name', 'none')} {_digest(configuration)}"
-
-
-def rule_words(configuration: Mapping[str, Any]) -> str:
-    """Each different rule once, with all its numbers."""
-    rules = [node.get("rule", {}) for node in configuration.get("pipeline", {}).get("nodes", ())]
-    return "; ".join(dict.fromkeys(plain_words(rule) for rule in rules))
+    sampler, pipeline = configuration.get("sampler", {}), configuration.get("pipeline", {})
+    settings = {name: value for name, value in sampler.items() if name not in ("prompts", "lexicon")}
+    rules = [plain_words(node.get("rule", {})) for node in pipeline.get("nodes", ())]
+    digest = sha256(json.dumps(pipeline, sort_keys=True).encode()).hexdigest()[:12]
+    return {
+        "model": plain_words(settings) or "none",
+        "prompts": str(sampler.get("prompts") or sampler.get("lexicon") or "none"),
+        "pipeline": f"{pipeline.get('name', 'none')} {digest}",
+        "rule": "; ".join(dict.fromkeys(rules)),
+    }
 
 
 def plain_words(value: object) -> str:
@@ -351,8 +344,3 @@ def plain_words(value: object) -> str:
     if isinstance(value, list | tuple):
         return " and ".join(map(plain_words, value)) or "none"
     return {True: "yes", False: "no", None: "none"}[value] if value is None or isinstance(value, bool) else str(value)
-
-
-def _digest(configuration: Mapping[str, Any]) -> str:
-    body = json.dumps(configuration.get("pipeline", {}), sort_keys=True)
-    return sha256(body.encode()).hexdigest()[:12]

@@ -24,10 +24,9 @@ import scipy
 from numpy.typing import NDArray
 
 from screening.evaluation.experiments import Record
-from screening.evaluation.metrics import REFERENCES, Codes, Integers
+from screening.evaluation.metrics import REFERENCES, Codes, Floats, Integers
 from screening.labels import LABELS, Label, Outcome
 
-Floats = NDArray[np.float64]
 Rate = Literal["accuracy", "fnr", "fpr"]
 RATES: tuple[Rate, ...] = ("accuracy", "fnr", "fpr")
 
@@ -179,9 +178,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Study:
-    """A benchmark with what was read of a sample of it: numbers as `READ_UNSAFE`, of shape (N,). ``reviewers`` is how
-    far their word is taken for the truth.
-    """
+    """A benchmark with reviews of a sample, numbers as `READ_UNSAFE` of shape (N,), and what they are worth."""
 
     benchmark: Benchmark
     reviews: Codes
@@ -325,9 +322,7 @@ class Study:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Parts:
-    """K parts: the outcomes that each was told by one condition or two, how many texts, how many read and found unsafe,
-    and how many are expected to be.
-    """
+    """K parts: what each was told, how many texts, how many read and found unsafe, and how many are expected to be."""
 
     told: tuple[Codes, ...]
     size: Floats
@@ -368,9 +363,7 @@ def _corrected(share: Floats, sensitivity: Floats, specificity: Floats) -> Float
 
 
 def _value(name: Rate, columns: Sequence[Codes], size: Floats, unsafe: Floats) -> Floats:
-    """The figure where so many of each part are unsafe, shape (runs,), or the first condition's less the second's; NaN
-    for 0 of 0.
-    """
+    """The figure where so many of each part are unsafe, or the first one's less the second's; NaN for 0 of 0."""
     values = []
     for told in columns:
         safe_told, unsafe_told = (told == _SAFE).astype(float), (told == _UNSAFE).astype(float)

@@ -130,9 +130,7 @@ class NodeRecord:
 
 
 def node_record(cases: Sequence[str], tokens: Floats | None = None, costs: Floats | None = None) -> NodeRecord:
-    """From each case's draw codes, with the tokens and dollars that they took in all, NaN where they are unknown.
-    ValueError for what is no draw code.
-    """
+    """From each case's draw codes and what they took in all, NaN where unknown. ValueError for what is no draw code."""
     numbers: dict[str, int] = {}
     of = np.fromiter((numbers.setdefault(each, len(numbers)) for each in cases), np.int64, len(cases))
     sequences = sorted(numbers, key=len)
@@ -154,9 +152,7 @@ def node_record(cases: Sequence[str], tokens: Floats | None = None, costs: Float
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Record:
-    """The draws of N cases by node, and what conditions are measured by: references, groups and their ``names`` as in
-    `evaluate`.
-    """
+    """The draws of N cases by node, and what `evaluate` takes beside outcomes."""
 
     references: Codes
     nodes: Mapping[str, NodeRecord]

@@ -12,17 +12,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from screening.evaluation.metrics import REFERENCES, Codes, Floats, Integers
 from screening.labels import LABELS, Label
 from screening.stopping.evidence import log_evidence
 
 SMOOTHING = 0.5
 """Added to each count before shares are taken (Jeffreys), so that no label has probability 0."""
 
-_SIDES = (Label.SAFE, Label.UNSAFE)
-
-Codes = NDArray[np.int8]
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Counts = NDArray[np.integer]
 
 
@@ -67,13 +63,13 @@ class ReviewOrder:
 
     def at(self, place: int) -> PossibleError:
         row = self.rows.iloc[place]
-        case, suggested = int(row["case"]), _SIDES[1 - row["reference"]]
+        case, suggested = int(row["case"]), REFERENCES[1 - row["reference"]]
         column = LABELS.index(suggested)
         drawn = {node: counts[case] for node, counts in self.draws.items() if counts[case, column]}
         parts = [f"{node.title()}: {counts[column]} of {counts.sum()} {suggested}" for node, counts in drawn.items()]
         return PossibleError(
             case=case,
-            reference=_SIDES[row["reference"]],
+            reference=REFERENCES[row["reference"]],
             suggested=suggested,
             evidence=row["evidence"],
             quality=row["quality"],
@@ -91,7 +87,7 @@ def review_order(references: Codes, draws: Mapping[str, Counts], ranking: Rankin
     """
     if any(len(counts) != len(references) for counts in draws.values()):
         raise ValueError("every case needs its draws, if only none")
-    columns = [LABELS.index(side) for side in _SIDES]
+    columns = [LABELS.index(side) for side in REFERENCES]
     totals = np.zeros((len(references), 2), np.int64)
     for counts in draws.values():
         totals += counts[:, columns]
@@ -113,7 +109,7 @@ def _evidence(given: Integers, counts: Counts) -> Floats:
     """ln E of one node (the stopping rule's own) that the opposite label is given more often than the reference, each
     pair of counts looked up once; 0.0 where it was not asked, as ln E(0, 0) is. Nodes draw independently: it adds.
     """
-    columns = np.array([LABELS.index(side) for side in _SIDES])
+    columns = np.array([LABELS.index(side) for side in REFERENCES])
     cases = np.arange(len(given))
     pairs = np.stack([counts[cases, columns[1 - given]], counts[cases, columns[given]]], axis=1).astype(np.int64)
     wide = int(pairs.max(initial=0)) + 1
@@ -122,13 +118,8 @@ def _evidence(given: Integers, counts: Counts) -> Floats:
     return np.asarray(values[which])
 
 
-def _confident_learning(
-    given: NDArray[np.int64], totals: NDArray[np.int64]
-) -> tuple[Floats | None, NDArray[np.bool_] | None]:
-    """Each label's quality and whether it is an issue; None where only one label occurs.
-
-    Northcutt, Jiang and Chuang 2021, doi:10.1613/jair.1.12125.
-    """
+def _confident_learning(given: Integers, totals: Integers) -> tuple[Floats | None, NDArray[np.bool_] | None]:
+    """Quality, and whether it is an issue (doi:10.1613/jair.1.12125); None where only one label occurs."""
     if len(np.unique(given)) < 2:
         return None, None
     # Imported here: it brings scikit-learn, which nobody who does not rank labels should wait for.

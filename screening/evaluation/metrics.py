@@ -148,14 +148,12 @@ class Metrics:
 
     @property
     def worst(self) -> "Metrics":
-        """The same, had every escalated case been an error: over all settled cases of the reference, so that conditions
-        which escalate unequally compare.
-        """
+        """Had every escalated case been an error: so conditions that escalate unequally compare."""
         return self._had_escalated_been({Label.SAFE: Outcome.UNSAFE, Label.UNSAFE: Outcome.SAFE})
 
     @property
     def best(self) -> "Metrics":
-        """The same, had every escalated case been right."""
+        """Had every escalated case been right."""
         return self._had_escalated_been({Label.SAFE: Outcome.SAFE, Label.UNSAFE: Outcome.UNSAFE})
 
     @property
@@ -383,9 +381,7 @@ class Told:
 
 
 def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 0.95) -> Comparison:
-    """Paired differences of two ways of deciding the same cases, each rate over those with such a reference; ``labels``
-    are numbers into `REFERENCES`.
-    """
+    """Paired differences of two ways of deciding the same cases, each rate over those with such a reference."""
     shared = (labels >= 0) & (first.outcome != NONE) & (second.outcome != NONE)
     safe, unsafe, escalated = ([each.outcome == at for each in (first, second)] for at in range(len(Outcome)))
     right = [np.where(labels == 1, *both) for both in zip(unsafe, safe, strict=True)]
@@ -412,8 +408,6 @@ def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 
 
 
 def compare_all_codes(labels: Codes, reference: Told, others: Sequence[Told]) -> tuple[Comparison, ...]:
-    """Every other way of deciding against one chosen beforehand; all intervals of a figure hold together at 95 %
-    (Bonferroni). ``labels`` are numbers into `REFERENCES`.
-    """
+    """Every other way against one chosen beforehand; all intervals of a figure hold together at 95 % (Bonferroni)."""
     confidence = 1 - 0.05 / max(1, len(others))
     return tuple(compare_codes(labels, reference, each, confidence) for each in others)

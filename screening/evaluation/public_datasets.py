@@ -11,13 +11,13 @@ The call used here is named in the sample, with the hash of every row drawn.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from screening.datasets.reader import Table, file_layout, read_table, rows_of
+from screening.datasets.reader import Table, file_layout, rows_of
 from screening.datasets.rows import Fields, FileRefused, NewCase, Source, map_label, normalised_name
 from screening.evaluation.recording import Item
 from screening.labels import LABELS, Label
@@ -25,7 +25,6 @@ from screening.pipeline.draws import ScreenedText, screened_thread
 from screening.text.flags import REFUSES_SCREENING, Flag
 from screening.text.received import receive, text_sha256
 
-Format = Literal["aegis", "swmh", "csv"]
 Files = Iterable[tuple[str, Source]]
 AEGIS_COLUMNS = frozenset({"id", "prompt", "response", "prompt_label", "response_label", "violated_categories"})
 SUICIDE_WATCH = "self.SuicideWatch"
@@ -106,29 +105,6 @@ def _item(row: NewCase) -> Item:
     return Item(id=row.external_id, text=shown, reference=row.reference, group=row.group)
 
 
-def load_evaluation(
-    paths: Sequence[Path],
-    kind: Format,
-    *,
-    label_of: LabelOf = LabelOf.RESPONSE,
-    screened: Screened = Screened.BOTH,
-    per_subreddit: int = PER_SUBREDDIT,
-    read: Callable[[Path], Table] | None = None,
-) -> EvaluationData:
-    """Read the files. FileRefused for a file of another shape, ValueError where it cannot be an experiment.
-
-    ``read`` is how a table that is no published data set is read; by its proposed columns without it.
-    """
-    files = ((path.name, path) for path in paths)
-    if kind == "aegis":
-        return load_aegis(files, label_of=label_of, screened=screened)
-    if kind == "swmh":
-        return load_swmh(files, per_subreddit=per_subreddit)
-    if len(paths) != 1:
-        raise ValueError("one CSV file at a time")
-    return _table(paths[0], read(paths[0]) if read else read_table(paths[0], paths[0].name))
-
-
 def load_aegis(
     files: Files, *, label_of: LabelOf = LabelOf.RESPONSE, screened: Screened = Screened.BOTH
 ) -> EvaluationData:
@@ -148,7 +124,8 @@ def load_aegis(
         (f"{name}:{row}", fields) for name, source in files for row, fields in published_rows(source, AEGIS_COLUMNS)
     )
     rows = keep("rows in all files", read)
-    rows = keep("category suicide or self harm", (one for one in rows if _is_self_harm(one[1])))
+    named = ((one, (one[1].get("violated_categories") or "").casefold()) for one in rows)
+    rows = keep("category suicide or self harm", (one for one, of in named if "suicide" in of or "self harm" in of))
     whole = (one for one in rows if one[1]["prompt"] != "REDACTED" and not one[1].get("reconstruction_id_if_redacted"))
     rows = keep("prompt not redacted", whole)
     rows = keep(f"with a {label_of} label", (one for one in rows if map_label(one[1].get(label))))
@@ -175,12 +152,6 @@ def load_aegis(
         title=f"AEGIS 2.0 self-harm subset, {label_of} labels, {screened} screened",
         provenance=f"{_count_names(sources)}; the label rates the {label_of}",
     )
-
-
-def _is_self_harm(fields: Fields) -> bool:
-    """Whether a row's categories name suicide or self harm (the category is written without a hyphen)."""
-    categories = (fields.get("violated_categories") or "").casefold()
-    return "suicide" in categories or "self harm" in categories
 
 
 def load_swmh(files: Files, *, per_subreddit: int = PER_SUBREDDIT, seed: int = SEED) -> EvaluationData:
@@ -221,7 +192,8 @@ def load_swmh(files: Files, *, per_subreddit: int = PER_SUBREDDIT, seed: int = S
     )
 
 
-def _table(path: Path, table: Table) -> EvaluationData:
+def load_table(path: Path, table: Table) -> EvaluationData:
+    """A user's own file, as it was read. ValueError for label distributions that are none."""
     rows = [row for row in table.rows() if isinstance(row, NewCase)]
     column = table.profile.mapping.label
     data = EvaluationData.of(

@@ -5,6 +5,7 @@ recorded each answer is appended as it comes, with its number (``at``); at the e
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -47,8 +48,8 @@ class Item:
 
 @dataclass(slots=True, kw_only=True)
 class NodeDraws:
-    """One case's draws at one node so far, and the tokens and dollars they took; None where those are unknown.
-    ``ahead`` are answers by their number that came before one with a lower number did, and are taken in after it.
+    """One case's draws at one node so far, and the tokens and dollars they took, None where unknown. ``ahead`` are
+    answers by their number that came before one with a lower number did, and are taken in after it.
     """
 
     codes: str = ""
@@ -108,9 +109,7 @@ class DrawBook:
 
 
 def run_book(conditions: Sequence[PipelineConfig], book: DrawBook) -> tuple[tuple[Metrics, ...], tuple[Told, ...]]:
-    """Each condition's metrics on a book of draws, with its tokens and costs; where a draw's is unknown the condition's
-    is too. And what each made of each case. Nothing is asked.
-    """
+    """Each condition's metrics on a book of draws, and what it made of each case. Nothing is asked."""
     record = book.record()
     results = [record.measure(condition) for condition in conditions]
     return tuple(measured for measured, _ in results), tuple(told for _, told in results)
@@ -122,9 +121,7 @@ Keep = Callable[[int, str, int, NodeDraws], None]
 
 @dataclass(slots=True, kw_only=True)
 class Purse:
-    """What a recording may spend, asked before each draw batch. ``per_call`` is a cautious guess of one call's dollars
-    until there is a mean.
-    """
+    """What a recording may spend. ``per_call`` is a cautious guess of one call's dollars until there is a mean."""
 
     most_usd: float = inf
     per_call: float = 0.0
@@ -161,9 +158,9 @@ class _Extending:
     book: DrawBook
     case: int
     live: DrawSource
+    purse: Purse
     price: Price | None = None
     keep: Keep | None = None
-    purse: Purse = field(default_factory=Purse)
 
     async def draw(self, request: DrawRequest) -> Sequence[Draw]:
         kept, end = self.book.of(self.case, request.node), request.first + request.count
@@ -206,22 +203,23 @@ async def record_draws(
     others. An error that makes going on pointless ends the pass. ``keep`` is told each answer as it comes,
     ``after_case`` how many of how many cases are done; ``purse`` ends the pass before it costs too much.
     """
-    before, failed, done = book.draws, dict[str, int](), list[int]()
-    gate, stop = asyncio.Semaphore(concurrency), asyncio.Event()
+    before, failed, done = book.draws, Counter[str](), 0
+    gate, stop, purse = asyncio.Semaphore(concurrency), asyncio.Event(), purse or Purse()
 
     async def run_case(case: int, pending: Sequence[PipelineConfig]) -> None:
+        nonlocal done
+        extending = _Extending(book, case, sampler, purse, price, keep)
         async with gate:
             try:
                 for pipeline in pending if not stop.is_set() else ():
-                    extending = _Extending(book, case, sampler, price, keep, purse or Purse())
                     await screen(book.items[case].text, Guard(), pipeline, extending)
             except SamplerError as error:
-                failed[error.kind] = failed.get(error.kind, 0) + 1
+                failed[error.kind] += 1
                 if error.stops_batch:
                     stop.set()
-        done.append(case)
+        done += 1
         if after_case is not None:
-            after_case(len(done), len(waiting))
+            after_case(done, len(waiting))
 
     waiting = find_unsettled(pipelines, book)
     await asyncio.gather(*(run_case(case, needed) for case, needed in waiting.items()))
@@ -239,20 +237,17 @@ def find_unsettled(pipelines: Sequence[PipelineConfig], book: DrawBook) -> dict[
 
 
 async def fill_draws(nodes: Sequence[str], draws: int, book: DrawBook, sampler: DrawSource) -> int:
-    """Bring every case to at least so many draws at each of these nodes; returns how many were fetched. For agents
-    whose draws cost nothing. Raises SamplerError.
-    """
-    before = book.draws
+    """Bring every case to so many draws at each of these nodes, of agents that cost nothing; how many were fetched."""
+    before, purse = book.draws, Purse()
     for case, item in enumerate(book.items):
+        extending = _Extending(book, case, sampler, purse)
         for node in nodes:
-            await _Extending(book, case, sampler).draw(DrawRequest(node=node, text=item.text, first=0, count=draws))
+            await extending.draw(DrawRequest(node=node, text=item.text, first=0, count=draws))
     return book.draws - before
 
 
 class DrawLine(BaseModel):
-    """One line: the item's id, the node, its draws as codes in request order, their tokens and cost where known. With
-    ``at`` it is one answer, which has this number.
-    """
+    """An item's draws at a node as codes, with tokens and cost where known; with ``at`` one answer of this number."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -271,9 +266,7 @@ class DrawLine(BaseModel):
 
 
 def read_draws(lines: Iterable[str], items: Sequence[Item]) -> DrawBook:
-    """The draws of these items. Lines of other ids are passed over; ValueError for a line that is none or a repeat, and
-    where two items share an id.
-    """
+    """Lines of other ids are passed over; ValueError for a line that is none or a repeat, and two items with one id."""
     book, places = DrawBook(items), {item.id: place for place, item in enumerate(items)}
     if len(places) != len(items):
         raise ValueError("two items share an id")

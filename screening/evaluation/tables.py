@@ -22,9 +22,7 @@ DASH = "---"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultsTable:
-    """A row a condition, with what they were measured on: the data set, and where its reference labels come from; and
-    the group of special interest, if any.
-    """
+    """A row a condition, the data set, where its labels come from, and the group of special interest, if any."""
 
     title: str
     provenance: str
@@ -98,9 +96,7 @@ def csv_table(table: ResultsTable) -> Iterator[str]:
 
 
 def latex_table(table: ResultsTable, *, marked: bool = False) -> str:
-    """The table in the paper's layout, for booktabs; with its marks the most accurate is bold, what overlaps it in
-    italics.
-    """
+    """For booktabs, in the paper's layout; ``marked``: the most accurate is bold, what overlaps it in italics."""
     styles = {
         row.name: "textbf" if is_best else "textit" for row, is_best, overlaps in _marks(table) if is_best or overlaps
     }

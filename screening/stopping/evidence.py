@@ -239,9 +239,7 @@ def mean_limits(values: ArrayLike, delta: float = 0.05) -> tuple[float, float]:
 
 
 def _lower_limit(data: Floats, stakes: Floats, delta: float, *, ever: bool = False) -> float:
-    """Smallest mean not excluded by the capital of now, or the largest so far: both fall as the mean rises, so that
-    halving works.
-    """
+    """The smallest mean not excluded by the capital of now, or the largest so far: both fall as the mean rises."""
     low, high = 0.0, 1.0
     for _ in range(45):
         middle = (low + high) / 2

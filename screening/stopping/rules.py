@@ -1,8 +1,8 @@
 """The stopping rules, and what is true of every one: how a record of draws ends, and how many draws to ask for next.
 
 A rule is a setting that can be written down (pydantic) and answers one question for many sequences at once: `stops`.
-A live case is a batch of one. Label numbers follow the order of `LABELS`; any larger value is no draw and stands only
-after a sequence's end.
+A live case is a batch of one. Label numbers follow `LABELS`; any larger value is no draw and stands only after a
+sequence's end.
 """
 
 from abc import ABC, abstractmethod
@@ -36,7 +36,7 @@ BAND_DELTA = 0.05
 AT_ONCE, TABLE_CELLS = 4_096, 4_000_000
 """Sequences that a rule is run on together, and their draws."""
 LARGEST_SEARCH = 1 << 20
-"""Budget up to which the smallest one is looked for that can name a label."""
+"""Up to where the smallest budget is looked for."""
 
 Draws = NDArray[np.uint8]
 Codes = NDArray[np.int8]
@@ -59,7 +59,7 @@ class Ended(StrEnum):
 
 
 ENDS: tuple[Ended, ...] = tuple(Ended)
-"""What the numbers mean that `run` gives for the ends."""
+_IDENTIFIED, _EXHAUSTED, _FUTILITY = map(ENDS.index, (Ended.IDENTIFIED, Ended.EXHAUSTED, Ended.FUTILITY))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class Contract:
             raise ValueError("naming the mode is no error")
 
     def words(self) -> str:
-        r"""The contract as one sentence for pages, exports and the command line.
+        r"""One sentence for pages, exports and the command line.
 
         >>> print(Contract(any_wrong=0.05, pairs=(((Label.SAFE, Label.UNSAFE), 0.001),)).words().replace("; ", "\n"))
         a label other than the model's most frequent answer: at most 5% in all
@@ -185,7 +185,7 @@ class StoppingRule(BaseModel, ABC):
         return None if self.contract is None else self.contract.any_wrong
 
     def tallies(self, draws: Draws) -> tuple[list[int], list[int]]:
-        """How often each label was answered, and of how many draws that could count for it (one sequence)."""
+        """How often each label was answered in one sequence, and of how many draws that could count for it."""
         return count_labels(draws), [len(draws)] * K
 
     def band(self, successes: int, draws: int) -> Band:
@@ -215,7 +215,7 @@ class StoppingRule(BaseModel, ABC):
 
 
 class CountRule(StoppingRule):
-    """A rule on how often each label was drawn and on nothing else; more draws of a label never take it away."""
+    """A rule on how often each label was drawn, and nothing else; more draws of a label never take it away."""
 
     @abstractmethod
     def named(self, counts: Integers) -> Integers:
@@ -228,9 +228,7 @@ class CountRule(StoppingRule):
 
 
 def first_named(labels: Integers | Draws, budget: int) -> tuple[Integers, Integers]:
-    """What `StoppingRule.stops` gives, from the label named after each draw (sequences, draws); any other number is
-    none.
-    """
+    """What `StoppingRule.stops` gives, from the label named after each draw; any other number is none."""
     labels = labels.astype(np.int64)
     if labels.shape[1] == 0:
         return np.full(len(labels), NONE), np.full(len(labels), budget)
@@ -263,16 +261,13 @@ class MajorityVote(CountRule):
 
 
 def _read_pairs(values: Any) -> Any:
-    """((said, mode), level) from {"said|mode": level}."""
     if not isinstance(values, Mapping):
         return values
-    pairs = []
-    for pair, level in values.items():
-        said, mode = (Label(part) for part in str(pair).split("|"))
+    pairs = {pair: tuple(map(Label, str(pair).split("|"))) for pair in values}
+    for pair, (said, mode) in pairs.items():
         if said is mode:
             raise ValueError(f"{pair}: a label cannot be mistaken for itself")
-        pairs.append(((said, mode), level))
-    return tuple(pairs)
+    return tuple((pairs[pair], level) for pair, level in values.items())
 
 
 def _write_pairs(pairs: tuple[tuple[Pair, float], ...]) -> dict[str, float]:
@@ -308,7 +303,7 @@ class Pairwise(CountRule):
         return label
 
     def compare(self, leader: Label, rival: Label, ahead: int, behind: int) -> Comparison:
-        """Its evidence over the rival, and the line 1/η_{leader|rival}, both as logarithms."""
+        """Its evidence over the rival and the line 1/η, both as logarithms."""
         level = self.level(leader, rival)
         return Comparison(
             rival=rival,
@@ -387,9 +382,7 @@ class SuccessiveElimination(StoppingRule):
         return label, np.where((left == 1) | (at + left > self.budget), at, self.budget)
 
     def _rounds(self, draws: Draws) -> tuple[Integers, Integers, NDArray[np.bool_], Integers]:
-        """After all whole rounds of each sequence: of each label (sequences, K) its successes, its pulls and whether it
-        is still active; and how many draws that took.
-        """
+        """After whole rounds: each label's successes, pulls and whether it is active; how many draws that took."""
         reach, gaps = np.minimum((draws < K).sum(axis=1), self.budget), _least_gaps(self.delta, self.budget)
         padded = np.pad(draws[:, : self.budget], ((0, 0), (0, 1)), constant_values=NO_DRAW)
         successes, pulls = np.zeros((2, len(draws), K), dtype=np.int64)
@@ -492,16 +485,16 @@ def run(rule: StoppingRule, draws: Draws) -> tuple[Codes, Codes, Integers]:
 def _run(rule: StoppingRule, draws: Draws, lengths: Integers) -> tuple[Codes, Codes, Integers]:
     label, calls = (np.array(values) for values in rule.stops(draws))
     open_ended = np.flatnonzero(label == NONE)
-    ended = np.full(len(draws), ENDS.index(Ended.IDENTIFIED), dtype=np.int8)
-    ended[open_ended] = np.where(calls <= lengths, ENDS.index(Ended.EXHAUSTED), NONE)[open_ended]
+    ended = np.full(len(draws), _IDENTIFIED, dtype=np.int8)
+    ended[open_ended] = np.where(calls <= lengths, _EXHAUSTED, NONE)[open_ended]
     if rule.stops_for_futility and len(open_ended):
         last = np.minimum(calls, lengths)[open_ended]
         futile = _first_futile(rule, draws[open_ended], last)
         sooner = (futile <= last) & (futile < calls[open_ended])
-        ended[open_ended[sooner]] = ENDS.index(Ended.FUTILITY)
+        ended[open_ended[sooner]] = _FUTILITY
         calls[open_ended[sooner]] = futile[sooner]
     if rule.fallback is not None:
-        label[ended == ENDS.index(Ended.EXHAUSTED)] = LABELS.index(rule.fallback)
+        label[ended == _EXHAUSTED] = LABELS.index(rule.fallback)
     return label.astype(np.int8), ended, np.where(ended == NONE, lengths, calls)
 
 
@@ -520,9 +513,7 @@ def _first_futile(rule: StoppingRule, draws: Draws, last: Integers) -> Integers:
 
 
 def _hopeful(rule: StoppingRule, draws: Draws, at: Integers) -> NDArray[np.bool_]:
-    """Whether, after the first ``at`` draws, one label for ever would be named within the budget: no other answers can
-    name one where this does not.
-    """
+    """Whether one label for ever after ``at`` draws is named within the budget: else no answers can name one."""
     width = min(rule.budget, draws.shape[1])
     drawn = np.pad(draws[:, :width], ((0, 0), (0, rule.budget - width)), constant_values=NO_DRAW)
     futures = np.where(np.arange(rule.budget) >= at[:, None], np.arange(K, dtype=np.uint8)[:, None, None], drawn)

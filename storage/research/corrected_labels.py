@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
-from screening.evaluation.audit import model_words, pipeline_version, prompt_version, rule_words
+from screening.evaluation.audit import configuration_words
 from screening.review.policy import SYSTEM, Acting, Action, Actor, pseudonym, require
 from storage.audit_log import append
 from storage.batches.configurations import pipeline_bound
@@ -227,10 +227,7 @@ def _screening_facts(conn: Connection, batch_id: str, versions: set[str]) -> dic
     query = select(configurations.c.version, configurations.c.body).where(configurations.c.version.in_(versions))
     return {
         row.version: {
-            "model": model_words(row.body),
-            "prompts": prompt_version(row.body),
-            "pipeline": pipeline_version(row.body),
-            "rule": rule_words(row.body),
+            **configuration_words(row.body),
             "pipeline_delta": pipeline_bound(conn, batch_id, row.body),
             "configuration": row.version,
         }

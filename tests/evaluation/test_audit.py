@@ -16,8 +16,8 @@ from screening.evaluation.audit import (
     Stratum,
     audit_coin,
     binding_of,
+    configuration_words,
     guarantee_of,
-    pipeline_version,
     plan_reviews,
     recognized_share,
     reviews_required,
@@ -138,7 +138,8 @@ def test_what_a_guarantee_is_bound_to_differs_with_model_prompts_rule_and_form()
     assert re.fullmatch("budget 3; pipeline [0-9a-f]{12}", bound["Rule"]) and bound["Rule"] != other["Rule"]
     assert list(bound.items())[:2] == [("Model", "sampler simulated"), ("Prompts", "9a1d")]
     assert bound["Label definition"] == "review form 7" and len(bound) == 4
-    assert pipeline_version(made).startswith("none ") and pipeline_version(made) != pipeline_version({})
+    pipelines = [configuration_words(one)["pipeline"] for one in (made, {})]
+    assert pipelines[0].startswith("none ") and pipelines[0] != pipelines[1]
     assert (binding_of({}, 7)["Model"], binding_of({}, 7)["Prompts"]) == ("none", "none")
     asked = {"sampler": {"prompts": "p1", "lexicon": "9a1d", "models": ["a", "b"], "tools": (), "thinks": False}}
     assert binding_of(asked, 7)["Prompts"] == "p1"

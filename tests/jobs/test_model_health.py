@@ -27,7 +27,7 @@ from jobs.process import system_clock
 from jobs.runner import LocalRunner
 from jobs.screening_job import ScreeningJob
 from pages.site.model_panel import facts
-from screening.evaluation.audit import model_words
+from screening.evaluation.audit import configuration_words
 from screening.models.canaries import ALL, UNSAFE, Probed
 from screening.pipeline.config import PipelineConfig, preset
 from screening.pipeline.draws import SamplerError
@@ -363,7 +363,7 @@ def test_the_record_names_host_and_protocol_and_no_secret(db: Database) -> None:
     assert load_configuration(db, version) == made and made.version == version
     assert SECRET not in repr(made)
     assert dict(facts(made, settings))["Further servers"] == "ward: 10.0.0.5:8080 (chat)"
-    assert "servers (ward (host 10.0.0.5:8080, protocol chat))" in model_words(made.body)
+    assert "servers (ward (host 10.0.0.5:8080, protocol chat))" in configuration_words(made.body)["model"]
 
 
 # The breaker.

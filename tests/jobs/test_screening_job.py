@@ -24,7 +24,7 @@ from jobs.screening_job import ALONE_AFTER, MOST_STARTS
 from screening.datasets.mapping import ColumnMapping, ConversationReading, Shape
 from screening.datasets.reader import read_table
 from screening.datasets.rows import NewCase
-from screening.evaluation.public_datasets import load_evaluation
+from screening.evaluation.public_datasets import load_table
 from screening.labels import Label
 from screening.models.wire import data_block
 from screening.pipeline.config import preset
@@ -307,7 +307,7 @@ async def test_an_evaluation_beside_a_worker_screens_no_case_that_it_is_at(
 
     monkeypatch.setattr("commands.screen.batch_state", state)
     write_posts(tmp_path / "posts.csv", 6)
-    data = load_evaluation([tmp_path / "posts.csv"], "csv")
+    data = load_table(tmp_path / "posts.csv", read_table(tmp_path / "posts.csv", "posts.csv"))
     chosen = settings(database_url, {"sampler": "simulated", "simulated_latency_s": 0.05})
     write(db, text(NEVER_TWO_STARTS[db.kind]))
     with only_worker(db.lock_file) if db.kind == "sqlite" else nullcontext():
