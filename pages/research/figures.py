@@ -130,7 +130,7 @@ def bars(names: Sequence[str], groups: Mapping[str, Sequence[float | None]], tit
 
 
 def histogram(counted: Sequence[tuple[float, int]], edges: int, title: str, x: str, y: str) -> go.Figure:
-    """A bar for each of ``edges`` equal parts of [0, 1]: how many values lie in it, or on its lower edge; 1 in the last."""
+    """A bar for each of ``edges`` equal parts of [0, 1]: values in it or on its lower edge; 1 counts in the last."""
     heights = [0] * edges
     for value, number in counted:
         heights[min(edges - 1, floor(value * edges + 1e-9))] += number
