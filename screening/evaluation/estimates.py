@@ -26,10 +26,10 @@ UNSEEN_SHARE = 0.01
 class WeightedRate:
     """An estimate with its interval; a None comes with the reason. ``naive`` is the same share among what was read."""
 
-    value: float | None
-    low: float | None
-    high: float | None
     naive: Proportion
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
     reason: str | None = None
 
 
@@ -202,12 +202,13 @@ def upper_bound(hits: float, n: float, confidence: float = 0.95) -> float:
 def _rate(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -> WeightedRate:
     seen = sum(pool.hits for pool in kept)
     naive = Proportion(seen, seen + sum(pool.hits for pool in lost))
-    undefined = WeightedRate(value=None, low=None, high=None, naive=naive)
     unread = {name for pool in (*kept, *lost) if pool.unread for name in pool.names}
     if unread:
-        return replace(undefined, reason=f"no review has given safe or unsafe yet of: {', '.join(sorted(unread))}")
+        return WeightedRate(
+            naive=naive, reason=f"no review has given safe or unsafe yet of: {', '.join(sorted(unread))}"
+        )
     if not naive.denominator:
-        return replace(undefined, reason="no such text has been read yet")
+        return WeightedRate(naive=naive, reason="no such text has been read yet")
     value = (caught := sum(pool.total for pool in kept)) / (caught + sum(pool.total for pool in lost))
     low, high = _interval(kept, lost, confidence)
     return WeightedRate(value=value, low=low, high=high, naive=naive)

@@ -107,20 +107,19 @@ _SAFE, _UNSAFE, _TO_A_PERSON = map(OUTCOMES.index, (Outcome.SAFE, Outcome.UNSAFE
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class NodeRecord:
-    """One node's draws, each sequence once: ``draws`` of shape (sequences, most draws) with ``sizes`` of them recorded,
-    the shorter sequences first; ``of`` says which sequence each case drew. ``tokens`` and ``costs`` are what one draw
-    of a case took in the mean, NaN where it is unknown.
+    """One node's draws, each sequence once: ``draws`` of shape (sequences, most draws), the shorter ones first; ``of``
+    says which sequence each case drew. ``tokens`` and ``costs`` are what one draw of a case took in the mean, NaN where
+    it is unknown.
     """
 
     draws: Draws
-    sizes: Integers
     of: Integers
     tokens: Floats
     costs: Floats
 
     @property
     def lengths(self) -> Integers:
-        return self.sizes[self.of]
+        return np.asarray((self.draws != NO_DRAW).sum(axis=1)[self.of])
 
     @property
     def counts(self) -> NDArray[np.int32]:
@@ -147,7 +146,7 @@ def node_record(cases: Sequence[str], tokens: Floats | None = None, costs: Float
     of = place[of]
     made = np.where(sizes > 0, sizes, np.nan)[of]
     spent = [made * np.nan if each is None else each / made for each in (tokens, costs)]
-    return NodeRecord(draws=draws, sizes=sizes, of=of, tokens=spent[0], costs=spent[1])
+    return NodeRecord(draws=draws, of=of, tokens=spent[0], costs=spent[1])
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

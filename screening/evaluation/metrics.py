@@ -5,7 +5,7 @@ Accuracy, FPR and FNR are over decided (non-escalated) cases. They compare with 
 rule's delta speaks of something else, the model's own mode.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 from statistics import NormalDist
@@ -251,7 +251,6 @@ def evaluate(
 
 Figures = Sequence[float] | NDArray[np.number] | NDArray[np.bool_]
 """One figure of each case."""
-Limits = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,19 +290,19 @@ def paired_rates(first: Figures, second: Figures, confidence: float = 0.95) -> D
     >>> found.value, found.n
     (0.5, 4)
     """
-
-    def limits(change: Floats) -> Limits:
-        n, more, less = change.size, int((change > 0).sum()), int((change < 0).sum())
-        z = NormalDist().inv_cdf(0.5 + confidence / 2)
-        up, down = (more + 1) / (n + 2), (less + 1) / (n + 2)
-        spread = z * sqrt((up + down - (up - down) ** 2) / (n + 2))
-        (least_up, most_up), (least_down, most_down) = (wilson(hits, n, z) for hits in (more, less))
-        middle = (more - less) / n
-        below = float(np.hypot(more / n - least_up, most_down - less / n))
-        above = float(np.hypot(most_up - more / n, less / n - least_down))
-        return max(-1.0, min(up - down - spread, middle - below)), min(1.0, max(up - down + spread, middle + above))
-
-    return _difference(first, second, confidence, limits)
+    change, found = _difference(first, second, confidence)
+    if not found.n:
+        return found
+    n, more, less = found.n, int((change > 0).sum()), int((change < 0).sum())
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    up, down = (more + 1) / (n + 2), (less + 1) / (n + 2)
+    spread = z * sqrt((up + down - (up - down) ** 2) / (n + 2))
+    (least_up, most_up), (least_down, most_down) = (wilson(hits, n, z) for hits in (more, less))
+    middle = (more - less) / n
+    below = float(np.hypot(more / n - least_up, most_down - less / n))
+    above = float(np.hypot(most_up - more / n, less / n - least_down))
+    low, high = min(up - down - spread, middle - below), max(up - down + spread, middle + above)
+    return replace(found, low=max(-1.0, low), high=min(1.0, high))
 
 
 def paired_amounts(
@@ -317,38 +316,29 @@ def paired_amounts(
     bet on in a random order, so that a sorted file does no harm. Without bounds there is no interval. ValueError for
     sequences of different lengths and for a difference out of bounds.
     """
-
-    def limits(change: Floats) -> Limits:
-        if bounds is None:
-            return None, None
-        least, most = bounds
-        if not ((least <= change) & (change <= most)).all():
-            raise ValueError("a difference is out of its bounds")
-        if least == most:
-            return least, most
-        shuffled = np.random.default_rng(seed).permutation(change)
-        low, high = mean_limits((shuffled - least) / (most - least), 1 - confidence)
-        return least + low * (most - least), least + high * (most - least)
-
-    return _difference(first, second, confidence, limits)
+    change, found = _difference(first, second, confidence)
+    if not found.n or bounds is None:
+        return found
+    least, most = bounds
+    if not ((least <= change) & (change <= most)).all():
+        raise ValueError("a difference is out of its bounds")
+    if least == most:
+        return replace(found, low=least, high=most)
+    shuffled = np.random.default_rng(seed).permutation(change)
+    low, high = mean_limits((shuffled - least) / (most - least), 1 - confidence)
+    return replace(found, low=least + low * (most - least), high=least + high * (most - least))
 
 
-def _difference(first: Figures, second: Figures, confidence: float, limits: Callable[[Floats], Limits]) -> Difference:
+def _difference(first: Figures, second: Figures, confidence: float) -> tuple[Floats, Difference]:
+    """Each case's difference, and their mean without limits."""
     one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     if one.shape != other.shape:
         raise ValueError("both need one figure for each case")
-    if not one.size:
-        return Difference(n=0, confidence=confidence)
-    low, high = limits(other - one)
-    return Difference(
-        n=one.size,
-        first=float(one.mean()),
-        second=float(other.mean()),
-        value=float((other - one).mean()),
-        low=low,
-        high=high,
-        confidence=confidence,
-    )
+    change = other - one
+    if not change.size:
+        return change, Difference(n=0, confidence=confidence)
+    first_mean, second_mean, mean = (float(each.mean()) for each in (one, other, change))
+    return change, Difference(n=change.size, first=first_mean, second=second_mean, value=mean, confidence=confidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
