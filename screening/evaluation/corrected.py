@@ -210,20 +210,19 @@ class Study:
         return self._jointly(name, others)
 
     def _jointly(self, name: Rate, figures: Mapping[str, tuple[Codes, ...]]) -> dict[str, Estimate]:
-        z = self._joint_z(name, list(figures.values()))
-        return {each: self._estimate(name, told, z) for each, told in figures.items()}
+        held = self._joint_level(name, list(figures.values()))
+        return {each: self._estimate(name, told, held) for each, told in figures.items()}
 
     def at(self, sensitivity: float) -> "Study":
         """The same, did reviewers see this share of the unsafe texts that a condition labels safe, and all others."""
         reviewers = Reviewers(sensitivity=sensitivity, specificity=self.reviewers.specificity, with_the_model=True)
         return replace(self, reviewers=reviewers)
 
-    def _estimate(self, name: Rate, told: tuple[Codes, ...], z: float | None = None) -> Estimate:
-        held = HELD if z is None else 1 - 2 * float(scipy.special.ndtr(-z))
+    def _estimate(self, name: Rate, told: tuple[Codes, ...], held: float = HELD) -> Estimate:
         drawn = [_shortest(found, held) for found in self._completed(name, told) if len(found)]
         low, high = min((each[0] for each in drawn), default=None), max((each[1] for each in drawn), default=None)
-        parts = self._parts(name, told, self.reviews == READ_UNSAFE, self.reviews >= READ_SAFE)
-        value = float(_value(name, parts.told, parts.size, parts.expected[None, :])[0])
+        read = self.reviews >= READ_SAFE
+        value = float(self._values(name, told, self.reviews == READ_UNSAFE, read, runs=False)[0])
         decided = np.isin(np.stack(told), (_SAFE, _UNSAFE)).any(axis=0)
         unseen = (decided & (self._known == _OPEN)).sum() > UNSEEN * decided.sum()
         if np.isnan(value) and not unseen:
@@ -253,15 +252,17 @@ class Study:
         open_ones, read = np.isin(known, (INCONCLUSIVE, _OPEN)), known != UNREAD
         supposed = [each == _UNSAFE for each in told] + [each == _SAFE for each in told]
         for unsafe in supposed if open_ones.any() else supposed[:1]:
-            parts = self._parts(name, told, np.where(open_ones, unsafe, self.reviews == READ_UNSAFE), read)
-            found = _value(name, parts.told, parts.size, parts.unsafe(self.reviewers, np.random.default_rng(0)))
+            said = np.where(open_ones, unsafe, self.reviews == READ_UNSAFE)
+            found = self._values(name, told, said, read, runs=True)
             yield found[~np.isnan(found)]
 
-    def _parts(
-        self, name: Rate, told: tuple[Codes, ...], unsafe: NDArray[np.bool_], read: NDArray[np.bool_]
-    ) -> "_Parts":
-        """The texts of one stratum, label and outcomes as one part each. Accuracy asks only whether the label is wrong
-        and an outcome agrees with it, so texts of both labels are one part.
+    def _values(
+        self, name: Rate, told: tuple[Codes, ...], unsafe: NDArray[np.bool_], read: NDArray[np.bool_], *, runs: bool
+    ) -> Floats:
+        """The figure as it is expected, shape (1,), or ``runs`` of it, as unsure as reviews leave it, shape (`RUNS`,).
+
+        The texts of one stratum, label and outcomes are one part. Accuracy asks only whether the label is wrong and an
+        outcome agrees with it, so texts of both labels are one part.
         """
         labels = self.benchmark.references == _IS_UNSAFE
         if name == "accuracy" and self.reviewers.perfect:
@@ -280,26 +281,28 @@ class Study:
         counted = (np.ones(len(read)), read, read & unsafe)
         size, seen, found = (np.bincount(of, mask, len(first)).astype(np.float64) for mask in counted)
         around = (np.bincount(whole, found)[whole] + 0.5) / (np.bincount(whole, seen)[whole] + 1)
-        share = np.where(seen > 0, found / np.maximum(seen, 1), around)
-        if not self.reviewers.perfect:
-            sensitivity, specificity = self.reviewers.draw(np.random.default_rng(0))
-            share = _corrected(share, np.median(sensitivity, keepdims=True), np.median(specificity, keepdims=True))
-        return _Parts(
-            told=tuple(each[first] for each in told),
-            size=size,
-            read=seen,
-            found=found,
-            expected=share * size,
-            around=around,
-        )
+        told, random = tuple(each[first] for each in told), np.random.default_rng(0)
+        if not runs:
+            share = np.where(seen > 0, found / np.maximum(seen, 1), around)
+            if not self.reviewers.perfect:
+                share = _corrected(share, *(np.median(each, keepdims=True) for each in self.reviewers.draw(random)))
+            return _value(name, told, size, (share * size)[None, :])
+        # A part that was hardly read leans on its stratum: half of each would pull many small ones to the middle.
+        prior = np.where(seen < FEWEST_OF_A_PART, (around + 0.5) / 2, 0.5)
+        share = random.beta(found + prior, seen - found + 1 - prior, (RUNS, len(size)))
+        if self.reviewers.perfect:
+            return _value(name, told, size, found + random.binomial((size - seen).astype(np.int64), share))
+        sensitivity, specificity = (each[:, None] for each in self.reviewers.draw(random))
+        if self.reviewers.with_the_model:
+            sensitivity = np.where((np.stack(told) == _SAFE).any(axis=0), sensitivity, 1.0)
+        return _value(name, told, size, _corrected(share, sensitivity, specificity) * size)
 
-    def _joint_z(self, name: Rate, figures: Sequence[tuple[Codes, ...]]) -> float:
-        """The z at which the limits of all these figures hold together: of the largest of normal deviates that move
+    def _joint_level(self, name: Rate, figures: Sequence[tuple[Codes, ...]]) -> float:
+        """What the limits of each must hold so that all hold together: from the largest of normal deviates that move
         together as the figures do when texts turn out otherwise, each as unsure as reviews leave one of its stratum.
         """
-        alone = float(scipy.special.ndtri((1 + HELD) / 2))
         if len(figures) < 2:
-            return alone
+            return HELD
         strata, random = self.benchmark.strata, np.random.default_rng(0)
         groups, known = 2 * strata + self.benchmark.references, self._known
         columns = {id(each): each for figure in figures for each in figure}
@@ -315,33 +318,9 @@ class Study:
         moved = np.stack([_value(name, [each[first] for each in figure], texts, unsafe) for figure in figures])
         moved = moved[(spread := moved.std(axis=1)) > 1e-12]
         if len(moved) < 2:
-            return alone
+            return HELD
         largest = np.abs((moved - moved.mean(axis=1)[:, None]) / spread[spread > 1e-12, None]).max(axis=0)
-        return max(alone, float(np.quantile(largest, HELD)))
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class _Parts:
-    """K parts: what each was told, how many texts, how many read and found unsafe, and how many are expected to be."""
-
-    told: tuple[Codes, ...]
-    size: Floats
-    read: Floats
-    found: Floats
-    expected: Floats
-    around: Floats
-
-    def unsafe(self, reviewers: Reviewers, random: np.random.Generator) -> Floats:
-        """How many texts of each part may be unsafe, `RUNS` times, shape (`RUNS`, K)."""
-        # A part that was hardly read leans on its stratum: half of each would pull many small ones to the middle.
-        prior = np.where(self.read < FEWEST_OF_A_PART, (self.around + 0.5) / 2, 0.5)
-        share = random.beta(self.found + prior, self.read - self.found + 1 - prior, (RUNS, len(self.size)))
-        if reviewers.perfect:
-            return self.found + random.binomial((self.size - self.read).astype(np.int64), share)
-        sensitivity, specificity = (each[:, None] for each in reviewers.draw(random))
-        if reviewers.with_the_model:
-            sensitivity = np.where((np.stack(self.told) == _SAFE).any(axis=0), sensitivity, 1.0)
-        return np.asarray(_corrected(share, sensitivity, specificity) * self.size)
+        return max(HELD, 1 - 2 * float(scipy.special.ndtr(-np.quantile(largest, HELD))))
 
 
 def _shortest(values: Floats, held: float) -> tuple[float, float]:

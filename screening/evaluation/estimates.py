@@ -202,11 +202,8 @@ def upper_bound(hits: float, n: float, confidence: float = 0.95) -> float:
 def _rate(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -> WeightedRate:
     seen = sum(pool.hits for pool in kept)
     naive = Proportion(seen, seen + sum(pool.hits for pool in lost))
-    unread = {name for pool in (*kept, *lost) if pool.unread for name in pool.names}
-    if unread:
-        return WeightedRate(
-            naive=naive, reason=f"no review has given safe or unsafe yet of: {', '.join(sorted(unread))}"
-        )
+    if unread := sorted({name for pool in (*kept, *lost) if pool.unread for name in pool.names}):
+        return WeightedRate(naive=naive, reason=f"no review has given safe or unsafe yet of: {', '.join(unread)}")
     if not naive.denominator:
         return WeightedRate(naive=naive, reason="no such text has been read yet")
     value = (caught := sum(pool.total for pool in kept)) / (caught + sum(pool.total for pool in lost))
