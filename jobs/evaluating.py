@@ -10,7 +10,6 @@ from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jobs.computing import Cache, tell
 from screening.evaluation.experiments import (
@@ -29,6 +28,7 @@ from screening.evaluation.metrics import (
     REFERENCES,
     Codes,
     Comparison,
+    Integers,
     Metrics,
     Told,
     compare_all_codes,
@@ -276,7 +276,7 @@ def list_missed(db: Database, ask: Ask, at_least: int | None = None) -> Missed:
     return Missed(
         deciding=conditions,
         by_number=tuple(zip(numbers.tolist(), texts.tolist(), strict=True)),
-        cases=_cases(db, ask, decided >= max(1, conditions if at_least is None else at_least)),
+        cases=cases_of(db, ask, columns(db, ask).rows[decided >= max(1, conditions if at_least is None else at_least)]),
     )
 
 
@@ -284,10 +284,11 @@ def list_cell(db: Database, ask: Ask, condition: str, reference: Label, outcome:
     references, every = _references_and_outcomes(db, ask)
     result = next(each for each in every if each.name == condition)
     of_it = (references == REFERENCES.index(reference)) & (result.outcome == OUTCOMES.index(outcome))
-    return _cases(db, ask, of_it)
+    return cases_of(db, ask, columns(db, ask).rows[of_it])
 
 
-def _cases(db: Database, ask: Ask, chosen: NDArray[np.bool_]) -> Cases:
-    shown = experiment(db, ask).batch.rows[chosen][:MOST_LISTED].tolist()
+def cases_of(db: Database, ask: Ask, rows: Integers) -> Cases:
+    """The cases of these rows of the batch's file."""
+    shown = rows[:MOST_LISTED].tolist()
     named = case_names(db, ask.actor, ask.batch_id, shown)
-    return int(chosen.sum()), tuple(named[row].case_id for row in shown if row in named)
+    return len(rows), tuple(named[row].case_id for row in shown if row in named)

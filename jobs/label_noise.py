@@ -5,12 +5,11 @@ set then says. Each function takes the database first, so that it runs beside th
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from jobs.computing import tell
-from jobs.evaluating import Ask, Cases, columns, comparable_outcomes, kept_by_draws
+from jobs.evaluating import Ask, Cases, cases_of, columns, comparable_outcomes, kept_by_draws
 from screening.evaluation.corrected import (
     RATES,
     UNREAD,
@@ -25,7 +24,6 @@ from screening.evaluation.corrected import (
 from screening.evaluation.label_errors import PossibleError, Ranking, ReviewOrder, review_order
 from screening.evaluation.metrics import NONE, Codes, Floats, Integers
 from storage.database import Database
-from storage.research.cells import MOST_LISTED
 from storage.research.recordings import (
     Named,
     Reviews,
@@ -69,13 +67,8 @@ def choose_labels(
     rows, order = order_labels(db, ask, ranking)
     free = _free(db, ask, rows, order)
     drawn, chance = ((), 0.0) if seed is None else controls(free, top, seed)
-    picked = _ids(db, ask, rows[order.cases[free[:top]]])
-    return picked, dict.fromkeys(_ids(db, ask, rows[order.cases[list(drawn)]]), chance)
-
-
-def _ids(db: Database, ask: Ask, rows: Integers) -> tuple[str, ...]:
-    named = case_names(db, ask.actor, ask.batch_id, rows.tolist())
-    return tuple(named[row].case_id for row in rows.tolist())
+    picked, mixed = (cases_of(db, ask, rows[order.cases[places]])[1] for places in (free[:top], list(drawn)))
+    return picked, dict.fromkeys(mixed, chance)
 
 
 def controls(free: Integers, top: int, seed: str) -> tuple[tuple[int, ...], float]:
@@ -106,9 +99,7 @@ def _free(db: Database, ask: Ask, rows: Integers, order: ReviewOrder) -> Integer
     return np.flatnonzero(~open_ones[order.cases])
 
 
-def count_corrected_labels(
-    db: Database, ask: Ask, version: int | None
-) -> tuple[int, int, Mapping[Literal["reviewed", "changed", "removed"], Cases]]:
+def count_corrected_labels(db: Database, ask: Ask, version: int | None) -> tuple[int, int, Mapping[str, Cases]]:
     """The labels accepted as of a version, against the file's: how many texts have an original label, how many labels
     one reviewer changed alone, and the cases with a label that was reviewed, changed and removed.
     """
@@ -117,14 +108,11 @@ def count_corrected_labels(
     after, read = accepted_references(db, ask.actor, ask.batch_id, batch, version)
     changed = read[(after[read] != NONE) & (after[read] != original[read])]
     several = reviews_in(db, ask.actor, ask.batch_id, batch.rows).by_several
-
-    def cases(places: Integers) -> Cases:
-        return len(places), _ids(db, ask, batch.rows[places[:MOST_LISTED]])
-
+    places = {"reviewed": read, "changed": changed, "removed": read[after[read] == NONE]}
     return (
         int((original != NONE).sum()),
         int((~several[changed]).sum()),
-        {"reviewed": cases(read), "changed": cases(changed), "removed": cases(read[after[read] == NONE])},
+        {kind: cases_of(db, ask, batch.rows[of_it]) for kind, of_it in places.items()},
     )
 
 
@@ -202,6 +190,5 @@ def draw_for_review(db: Database, ask: Ask, budget: int, seed: int) -> Mapping[s
     chosen = draw_sample(benchmark, budget, seed)
     strata = benchmark.strata
     chances = np.bincount(strata[chosen], minlength=2) / np.maximum(np.bincount(strata, minlength=2), 1)
-    named = case_names(db, ask.actor, ask.batch_id, batch.rows[free[chosen]].tolist())
-    by_row = zip(batch.rows[free[chosen]].tolist(), chances[strata[chosen]].tolist(), strict=True)
-    return {named[row].case_id: chance for row, chance in by_row}
+    _, ids = cases_of(db, ask, batch.rows[free[chosen]])
+    return dict(zip(ids, chances[strata[chosen]].tolist(), strict=True))

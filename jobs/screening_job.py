@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from jobs.agents import Agents, limited_agents
 from jobs.model_health import Breaker, ModelHealth
 from jobs.process import Clock, held, retry_in_thread, system_clock
-from jobs.spend_guard import CaseSpend, Metered, Permission, SpendGuard
+from jobs.spend_guard import CaseSpend, Metered, SpendGuard, Withdrawn
 from screening.models.retries import pause_after
 from screening.pipeline.draws import (
     Bill,
@@ -54,10 +54,6 @@ minutes."""
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-
-class Withdrawn(Exception):
-    """The batch was paused, cancelled or capped, or another start was first: the case stays as it is."""
 
 
 def told(error: Exception) -> tuple[str, str]:
@@ -226,12 +222,7 @@ class _NodeProgress(Metered):
         await self.keep_last()
         while True:
             await self._look()
-            permission = self.job.spend_guard.permission(self.case.batch_id, self.spend)
-            if permission is Permission.NONE:
-                if (cap := self.job.spend_guard.cap_without_price(self.case.batch_id)) is not None:
-                    raise SamplerError(cap, "The cap on cost came before the first price.", stops_batch=True)
-                raise Withdrawn
-            if permission is Permission.GO:
+            if self.job.spend_guard.admits(self.case.batch_id, self.spend):
                 return
             await asyncio.sleep(LOOK_EVERY_S)
 

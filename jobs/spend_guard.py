@@ -9,12 +9,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import TypeVar
 
 from jobs.agents import Agents
 from jobs.process import system_clock
-from screening.pipeline.draws import Bill, Draw, DrawRequest, DrawSource, LabelDistribution, Usage
+from screening.pipeline.draws import Bill, Draw, DrawRequest, DrawSource, LabelDistribution, SamplerError, Usage
 from screening.pipeline.engine import DistributionSource
 from storage.batches import batch_state
 from storage.batches.batch_state import STOPPED, BatchState, Caps, Standing
@@ -32,10 +31,8 @@ CALLS_A_CASE = 10
 T = TypeVar("T")
 
 
-class Permission(StrEnum):
-    GO = "go"
-    WAIT = "wait"  # others of this process may still use up the cap: ask again
-    NONE = "none"
+class Withdrawn(Exception):
+    """The batch was paused, cancelled or capped, or another start was first: the case stays as it is."""
 
 
 @dataclass(slots=True, eq=False)
@@ -203,27 +200,29 @@ class SpendGuard:
     def is_cancelled(self, batch_id: str) -> bool:
         return self._standing(batch_id).state is BatchState.CANCELLED
 
-    def permission(self, batch_id: str, spend: CaseSpend) -> Permission:
-        """A paused batch ends the nodes that have begun, as their draws are paid for; a cancelled or capped one does
-        not. Where only calls of this process that are not in the tables yet make up the cap, a case that has drawn
-        nothing waits for what becomes of them; one that has gives up, so that some case always goes on or ends. A case
-        also waits while those before it may need what is left: a small cap is spent on a few cases that end.
+    def admits(self, batch_id: str, spend: CaseSpend) -> bool:
+        """Whether the case may ask for its next draw batch now, or waits: others of this process may still use up the
+        cap. Withdrawn where it may not.
+
+        A paused batch ends the nodes that have begun, as their draws are paid for; a cancelled or capped one does not.
+        Where only calls of this process that are not in the tables yet make up the cap, a case that has drawn nothing
+        waits for what becomes of them; one that has gives up, so that some case always goes on or ends. A case also
+        waits while those before it may need what is left: a small cap is spent on a few cases that end.
+
+        SamplerError, which pauses the batch, for a cap on cost that this process alone knows to be reached, for no call
+        in the tables has a price: what gives up now is lost there at no cost, and so would be whatever followed.
         """
         standing, begun = self._standing(batch_id), spend.drawn.calls > 0
-        if standing.state is BatchState.CANCELLED or (standing.state is BatchState.PAUSED and not begun):
-            return Permission.NONE
-        if self._reached_cap(batch_id, standing) is None:
-            return Permission.GO if self._leaves_enough(batch_id, standing, spend) else Permission.WAIT
-        return Permission.NONE if begun or standing.state is BatchState.CAPPED else Permission.WAIT
-
-    def cap_without_price(self, batch_id: str) -> str | None:
-        """The cap on cost that this process alone knows to be reached, for no call in the tables has a price: what
-        gives up now is lost there at no cost, and so would be whatever followed.
-        """
-        standing = self._standing(batch_id)
-        if standing.state in STOPPED or self._sum_written(batch_id, standing).calls:
-            return None
-        return reached if (reached := self._reached_cap(batch_id, standing)) in ("max_cost", "cost_unknown") else None
+        reached = self._reached_cap(batch_id, standing)
+        if standing.state is not BatchState.CANCELLED and (begun or standing.state is not BatchState.PAUSED):
+            if reached is None:
+                return self._leaves_enough(batch_id, standing, spend)
+            if not begun and standing.state is not BatchState.CAPPED:
+                return False
+        alone = standing.state not in STOPPED and not self._sum_written(batch_id, standing).calls
+        if alone and reached in ("max_cost", "cost_unknown"):
+            raise SamplerError(reached, "The cap on cost came before the first price.", stops_batch=True)
+        raise Withdrawn
 
     def _standing(self, batch_id: str) -> Standing:
         standing = self._accounts[batch_id].standing

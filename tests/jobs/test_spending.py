@@ -11,8 +11,9 @@ import pytest
 from sqlalchemy import select
 
 from jobs.process import system_clock
-from jobs.spend_guard import FRESH_S, CaseSpend, Permission, SpendGuard
+from jobs.spend_guard import FRESH_S, CaseSpend, SpendGuard, Withdrawn
 from screening.labels import Outcome
+from screening.pipeline.draws import SamplerError
 from storage.batches import batches
 from storage.batches.batch_state import BatchState, Caps, standing
 from storage.batches.batches import change_caps, progress
@@ -142,7 +143,11 @@ class Guarded:
         elif sign == ".":
             self.guard.settle(self.batch_id, spend)
         else:
-            assert self.guard.permission(self.batch_id, spend) is Permission[what.upper()], step
+            try:
+                found = "go" if self.guard.admits(self.batch_id, spend) else "wait"
+            except (Withdrawn, SamplerError):
+                found = "none"
+            assert found == what, step
 
     def look(self) -> None:
         self.guard.look(self.batch_id)
