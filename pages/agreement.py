@@ -77,7 +77,7 @@ if found.pairs:
     )
 
 st.header("By priority shown")
-st.dataframe(
+st.table(
     [
         {
             "Priority": "not kept" if priority is None else priority.name,
@@ -90,7 +90,6 @@ st.dataframe(
         for priority, labels in found.priorities.items()
     ],
     hide_index=True,
-    alt="Blinded first reviews by the priority that was shown",
 )
 st.caption("Priority can bias reviewers, so some quality-check cases are deliberately shown as P1.")
 

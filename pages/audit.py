@@ -1,5 +1,7 @@
 """Who saw, claimed, reviewed, exported and changed what; and whether the record of it is whole."""
 
+import re
+
 import pandas as pd
 import streamlit as st
 
@@ -63,14 +65,14 @@ def check() -> None:
 
 
 def in_words(code: str) -> str:
-    """An action's code, or the name of a detail, as words."""
-    return code.replace("_", " ")
+    """An action's code, or the name or code in a detail, as words; what is no code stays as it is."""
+    return code.replace("_", " ") if re.fullmatch("[a-z]+(_[a-z]+)+", code) else people.get(code, code)
 
 
 def _value(value: str | float | list[str] | None) -> str:
     if value is None or isinstance(value, bool):
         return {True: "yes", False: "no", None: "none"}[value]
-    return ", ".join(value) if isinstance(value, list) else str(value)
+    return ", ".join(map(in_words, value)) if isinstance(value, list) else in_words(str(value))
 
 
 st.title("Audit log")
@@ -97,7 +99,7 @@ rows = [
         "When": event.at,
         "Who": people.get(event.actor, event.actor),
         "Action": in_words(event.action),
-        "Case, upload or account": event.subject or "",
+        "Case, upload or account": people.get(event.subject or "", event.subject or ""),
         "Details": "; ".join(f"{in_words(name)}: {_value(value)}" for name, value in event.details.items()),
     }
     for event in listed

@@ -60,7 +60,7 @@ def show_claims() -> None:
         said = claims.missed_words(found)
         st.caption(f"Counts what reviewers would call unsafe, on average over the whole period. {said}")
     plan = found.plan
-    so_far = f"Not enough reviews of unsafe texts yet ({found.guarantee.read:,} of {plan.reviews_required:,})."
+    so_far = f"Not enough unsafe texts reviewed yet: the plan counts {found.guarantee.read:,}."
     every, alone = found.estimates, found.single_reviewer
     with second:
         show_rate("Sensitivity, weighted", every.sensitivity, alone.sensitivity, so_far)
@@ -220,7 +220,7 @@ def label_changes() -> None:
         ("correct → incorrect (harm)", rate(found.to_wrong)),
         ("incorrect → correct (help)", rate(found.to_right)),
     ]
-    st.dataframe(pd.DataFrame(rows, columns=["Label", "Share, 95% CI"]), hide_index=True)
+    st.table(pd.DataFrame(rows, columns=["Label", "Share, 95% CI"]), hide_index=True)
     without = found.switched.denominator - found.to_right.denominator - found.to_wrong.denominator
     st.caption(
         "All closed cases whose reviewer saw the AI's result after a blinded first review, any configuration. Against "

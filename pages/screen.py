@@ -6,6 +6,7 @@ from datetime import datetime
 
 import streamlit as st
 
+from jobs.agents import reads_off
 from jobs.intake import open_batch, receiver
 from pages.batches import file_check, pipelines
 from pages.ui import auth, context, html
@@ -206,7 +207,7 @@ def empty_html(pipeline: PipelineConfig) -> tuple[str, str, str]:
     views = node_views(pipeline, {}, ended=False)
     return (
         cards.status("○ Ready", "quiet", said),
-        cards.budget(0, most_calls(pipeline, flagged=True), "", money(0.0)),
+        cards.budget(0, most_calls(pipeline, flagged=False, read_off=reads_off(settings, pipeline)), "", money(0.0)),
         way_html(pipeline, {}, ended=False) + live_html(views, ended=False),
     )
 

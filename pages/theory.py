@@ -29,7 +29,7 @@ table = pd.DataFrame({"Budget per agent": gaps.index})
 for name in gaps:
     nothing = "no certificate" if name == "Pooled, certified" else "cannot decide anything"
     table[name] = [nothing if pd.isna(gap) else f"{gap:.3f}" for gap in gaps[name]]
-st.dataframe(table, hide_index=True)
+st.table(table, hide_index=True)
 st.caption("Margin: the probability of the most frequent answer minus that of the second. Pooled: two labels seen.")
 
 st.header("Calls for one distribution of answers")
@@ -79,7 +79,7 @@ rows = [
     }
     for curve, bound in zip(regret, allowed, strict=True)
 ]
-st.dataframe(pd.DataFrame(rows), hide_index=True)
+st.table(rows, hide_index=True)
 st.caption(WORDS["methods"]["regret"].format(cases=theory.CASES, runs=theory.RUNS))
 
 st.header("The paper's claims beside what the code shows")

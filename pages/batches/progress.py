@@ -10,7 +10,7 @@ from jobs.intake import BY_PEOPLE, NOBODY, IntakeRuns, Upload
 from jobs.process import system_clock
 from pages.ui import context, engine_view, widgets
 from pages.ui.context import compute, compute_again, singleton
-from pages.ui.words import STATE_WORDS, WORDS, duration, error_words, literal, local_time, money
+from pages.ui.words import STATE_WORDS, WORDS, duration, error_words, literal, local_time, money, reason_words
 from screening.datasets.rows import FileRefused
 from screening.labels import OUTCOMES, Label
 from screening.pipeline.config import PipelineConfig
@@ -20,7 +20,7 @@ from screening.review.triage import Reach
 from screening.words import count_of
 from storage.batches.batch_state import ACTIVE, ENDED, STOPPED, BatchState
 from storage.batches.batches import BatchSummary, Progress
-from storage.batches.configurations import load_configuration
+from storage.batches.configurations import active_version, load_configuration
 from storage.batches.counts import batch_now
 from storage.batches.overnight import OvernightProgress
 from storage.batches.results import Ways, batch_overview
@@ -92,8 +92,8 @@ def status_lines(db: Database, now: datetime) -> list[tuple[bool, str]]:
         model = f"{why} since {local_time(fault.began_at, now)}"
     elif ended:
         model = f"last text screened {local_time(ended, now)}"
-    settings, own = context.settings_now(), context.own_pipeline()  # a preset's nodes name no model
-    models = dict.fromkeys(node.model or settings.model for node in own.nodes) if own else [settings.model]
+    settings, own = context.settings_now(), active_version(db)  # a preset's nodes name no model
+    models = dict.fromkeys(node.model or settings.model for node in own.pipeline.nodes) if own else [settings.model]
     agents = f"AI model{'' if len(models) == 1 else 's'} {', '.join(models)}"
     agents = "Keyword script (demo mode)" if settings.simulated else agents
     return [(works, service), (works and fault is None, f"{agents}: {model}")]
@@ -220,8 +220,8 @@ def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
     if one.progress.state not in ENDED:
         st.caption(f"The counts of this drawing and of the table are updated every {WAYS_S:.0f} seconds.")
     if found.kept_back:
-        more = count_of(found.kept_back, "more text")
-        st.caption(f"{more} escalated outside this drawing: by a rule about the text, or after a fault.")
+        causes = "; ".join(f"{count:,}: {reason_words(reason)}" for reason, count in found.kept_back.items())
+        st.caption(f"{count_of(sum(found.kept_back.values()), 'more text')} escalated outside this drawing. {causes}.")
     used = {each.node: each for each in costs}
     if used:
         st.caption(calls_sentence(one.intake.get("estimate"), calls))

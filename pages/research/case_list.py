@@ -14,9 +14,8 @@ import streamlit as st
 
 from pages.ui import context, html, shell, widgets
 from pages.ui.engine_view import NO_DECISION
-from pages.ui.words import OUTCOME_WORDS, REASON_WORDS, literal, local_time, sentence
+from pages.ui.words import OUTCOME_WORDS, literal, local_time, reason_words, sentence
 from screening.labels import Label, Outcome
-from screening.pipeline.engine import Reason
 from screening.review.policy import Action, Actor, Forbidden, is_allowed
 from screening.text.display import visible
 from screening.words import count_of
@@ -53,14 +52,6 @@ WORDS: Mapping[str, str] = {
     "sort": "Sort by",
 }  # fmt: skip
 SEARCH, ANY = "q", "any"
-
-
-def reason_words(reason: str | None) -> str:
-    """A stored reason in words; one this version does not know is shown as it is."""
-    try:
-        return REASON_WORDS[Reason(reason or "")]
-    except ValueError:
-        return reason or "not screened yet"
 
 
 def outcome_words(outcome: str) -> str:

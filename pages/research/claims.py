@@ -339,4 +339,4 @@ def guarantee_words(found: audit.Guarantee) -> str:
     unclear = count_of(found.inconclusive_safe, "labeled safe is", "labeled safe are")
     also = due + (f", {unclear} inconclusive and may be misses" if found.inconclusive_safe else "")
     also += f", {found.lost_safe:,} labeled safe can no longer be reviewed blinded" if found.lost_safe else ""
-    return f"cannot be guaranteed yet: {found.read} of {plan.reviews_required}{also}"
+    return f"cannot be guaranteed yet: the plan counts {found.read} of {plan.reviews_required} unsafe texts{also}"

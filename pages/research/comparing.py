@@ -46,8 +46,7 @@ def comparison_panel(db: Database, person: Actor, pipelines: Mapping[str, Pipeli
 
 
 def title_of(one: Comparison) -> str:
-    state = "" if not one.running else ", under way"
-    state = f", ended: {error_words(one.ended_why)}" if one.ended_why else state
+    state = f", ended: {error_words(one.ended_why)}" if one.ended_why else ", under way" if one.running else ""
     return f"{one.name} on {visible(one.batch_name)}: {one.done:,} of {count_of(one.of, 'text')}{state}"
 
 
@@ -185,8 +184,8 @@ def figures(pairs: Sequence[Pair]) -> list[dict[str, str]]:
 
 
 def _slowest_tenth(pairs: Sequence[Pair]) -> Difference:
-    first, second = ([getattr(pair, side).seconds for pair in pairs] for side in ("first", "second"))
-    one, other = (float(np.quantile(each, 0.9)) if each else None for each in (first, second))
+    waits = np.array([(pair.first.seconds, pair.second.seconds) for pair in pairs])
+    one, other = map(float, np.quantile(waits, 0.9, axis=0)) if pairs else (None, None)
     value = None if one is None or other is None else other - one
     return Difference(n=len(pairs), first=one, second=other, value=value, low=None, high=None, confidence=0.95)
 

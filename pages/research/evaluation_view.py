@@ -21,7 +21,7 @@ from screening.evaluation import experiments, tables
 from screening.evaluation.corrected import Estimate, Rate
 from screening.evaluation.metrics import REFERENCES, Comparison, Difference, Metrics, Proportion
 from screening.evaluation.public_datasets import SUICIDE_WATCH
-from screening.labels import Label, Outcome
+from screening.labels import Outcome
 from screening.review.policy import Action, is_allowed
 from screening.words import count_of
 from storage.database import Database
@@ -297,14 +297,18 @@ def show_cases(db: Database, ask: evaluating.Ask, evaluated: evaluating.Evaluate
     if which == MISSED:
         _show_missed(db, ask, missed)
         return
-    names = [each.name for each in results]
-    chosen = st.selectbox("Condition", names, index=len(names) - 1)
-    cell = _selected_cell(next(each for each in results if each.name == chosen))
+    counts = {each.name: each.confusion for each in results}
+    chosen = st.selectbox("Condition", list(counts), index=len(counts) - 1)
+    outcomes = {outcome.value.replace("_", " "): outcome for outcome in Outcome}
+    rows = [[counts[chosen].get((reference, outcome), 0) for outcome in Outcome] for reference in REFERENCES]
+    frame = pd.DataFrame(rows, [f"original label {reference}" for reference in REFERENCES], list(outcomes))
+    event = st.dataframe(frame, on_select="rerun", selection_mode="single-cell", key=f"confusion_{chosen}")
     st.caption("Click a cell, or move with the arrow keys, to list its cases.")
-    if cell is not None:
-        reference, outcome = cell
+    cells = event["selection"]["cells"]
+    if cells and (says := cells[0][1]) in outcomes:
+        reference, outcome = REFERENCES[int(cells[0][0])], outcomes[says]
         cases = compute(evaluating.list_cell, ask, chosen, reference, outcome, cases=ask.standing.accepted)
-        st.write(f"{count_of(cases[0], 'case')}: original label {reference}, {chosen} says {outcome.replace('_', ' ')}")
+        st.write(f"{count_of(cases[0], 'case')}: original label {reference}, {chosen} says {says}")
         show_list(db, ask, cases)
 
 
@@ -327,19 +331,6 @@ def _show_missed(db: Database, ask: evaluating.Ask, missed: evaluating.Missed) -
         key="evaluation_missed",
     )
     show_list(db, ask, compute(evaluating.list_missed, ask, wanted, cases=ask.standing.accepted).cases)
-
-
-def _selected_cell(result: Metrics) -> tuple[Label, Outcome] | None:
-    counts, names = result.confusion, {outcome.value.replace("_", " "): outcome for outcome in Outcome}
-    frame = pd.DataFrame(
-        [[counts.get((reference, outcome), 0) for outcome in Outcome] for reference in REFERENCES],
-        index=[f"original label {reference}" for reference in REFERENCES],
-        columns=list(names),
-    )
-    event = st.dataframe(frame, on_select="rerun", selection_mode="single-cell", key=f"confusion_{result.name}")
-    for row, column in event["selection"]["cells"]:
-        return (REFERENCES[int(row)], names[column]) if column in names else None
-    return None
 
 
 def show_list(db: Database, ask: evaluating.Ask, cases: evaluating.Cases) -> None:

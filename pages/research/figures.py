@@ -25,6 +25,9 @@ _WIDE, _HIGH, _LETTER, _LINE = 760.0, 190.0, 7.0, 15.0
 _PATTERNS = ("", "/", ".", "x")
 _MARKERS = ("circle", "x", "square", "diamond", "triangle-up", "cross")
 
+_TOOLS = ["zoom", "pan", "zoomin", "zoomout", "autoscale", "select", "lasso"]
+"""Left out of the tool bar, which would cover the title on a phone: to zoom in, a box is drawn."""
+
 Trace = dict[str, Any]
 """A trace as plain values: put together one property after the other, a figure takes five times as long."""
 
@@ -190,6 +193,7 @@ def _place_names(series: Sequence[Series], *, x_log: bool) -> list[tuple[list[st
 
 
 def _line(one: Series, shown: tuple[list[str], list[str]], color: str, number: int) -> Trace:
+    dash, marker = _DASHES[number % len(_DASHES)], _MARKERS[number % len(_MARKERS)]
     return {
         "type": "scatter",
         "name": one.name,
@@ -200,8 +204,8 @@ def _line(one: Series, shown: tuple[list[str], list[str]], color: str, number: i
         "textposition": shown[1] if one.names else None,
         "hovertext": list(one.names) if one.names else None,
         "textfont": {"color": _INK[_theme()], "size": 11},
-        "line": {"color": color, "width": 2, "dash": _DASHES[number % 6], "shape": "hv" if one.stepped else "linear"},
-        "marker": {"color": color, "size": 9, "symbol": _MARKERS[number % 6]},
+        "line": {"color": color, "width": 2, "dash": dash, "shape": "hv" if one.stepped else "linear"},
+        "marker": {"color": color, "size": 9, "symbol": marker},
         "error_y": _bars(one) if one.stepped else None,
         "connectgaps": False,
         "legendgroup": one.name,
@@ -253,6 +257,7 @@ def _figure(traces: Sequence[Trace], title: str, x: str, y: str) -> go.Figure:
         # below all else, where it takes as many lines as it needs: above, it ran into the title on a phone
         "legend": {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "font": ink},
         "hovermode": "closest",
+        "modebar": {"remove": _TOOLS, "bgcolor": "rgba(0,0,0,0)", "color": _INK[theme], "activecolor": _INK[theme]},
         "xaxis": axis | {"title": {"text": x, "font": ink}},
         "yaxis": axis | {"title": {"text": y, "font": ink}},
     }

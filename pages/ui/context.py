@@ -16,11 +16,11 @@ import streamlit as st
 from jobs import intake
 from jobs.computing import Cache, Computation, NotComputed, SideProcess, without_database
 from pages.ui import http
-from screening.pipeline.config import PipelineConfig, preset
+from screening.pipeline.config import PipelineConfig
 from screening.review.policy import LOCAL_USER, Acting, Actor, Forbidden
 from screening.settings import Settings
 from storage import audit_log, settings_store
-from storage.batches.configurations import Configuration, active_version
+from storage.batches.configurations import Configuration
 from storage.database import Database
 from storage.settings_store import SiteSettings, current
 
@@ -128,13 +128,7 @@ def settings_now() -> Settings:
 
 def usual_pipeline() -> PipelineConfig:
     """What a text is screened with unless somebody chooses otherwise: the site's own pipeline, else the preset."""
-    return own_pipeline() or preset(settings().preset, budget=settings().budget)
-
-
-def own_pipeline() -> PipelineConfig | None:
-    """The pipeline that the site has put into service; None while it screens with the preset."""
-    own = active_version(database())
-    return own.pipeline if own else None
+    return intake.usual_pipeline(database(), settings())
 
 
 def site() -> SiteSettings:

@@ -157,7 +157,7 @@ _RECORDED = "typed_recorded"
 
 
 def keep_typed(person: Actor, *, fields: bool = True) -> None:
-    """Have the browser keep what is typed in ``fields``; once a page."""
+    """Have the browser keep what is typed in a page's `FIELDS` until it is recorded; once a page."""
     recorded = st.session_state.pop(_RECORDED, [])
     if not fields and not recorded:
         return

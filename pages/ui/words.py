@@ -30,7 +30,7 @@ WORDS: Mapping[str, Mapping[str, str]] = tomllib.loads(
 
 
 def words_of(kind: Callable[[str], E], table: str) -> dict[E, str]:
-    """What the codes of this kind mean, by a table of `words.toml`; no code that there is not can stand in it."""
+    """What each code of this kind means, by a table of `words.toml`. ValueError for a code that is none of the kind."""
     return {kind(code): said for code, said in WORDS[table].items()}
 
 
@@ -67,6 +67,14 @@ def sentence(refusal: Exception) -> str:
     """
     words = str(refusal)
     return f"{words[0].upper()}{words[1:]}."
+
+
+def reason_words(reason: str | None) -> str:
+    """A stored reason in words; one this version does not know is shown as it is."""
+    try:
+        return REASON_WORDS[Reason(reason or "")]
+    except ValueError:
+        return reason or "not screened yet"
 
 
 def error_words(kind: str) -> str:

@@ -161,12 +161,12 @@ _ABSTAINED = {Reason.EXHAUSTED, Reason.FUTILITY}
 class Ways:
     """``asked`` counts cases by agent. ``taken`` counts them by agent and label, None for a case it did not settle.
 
-    ``kept_back`` went to a clinician for what stands in the text or for a fault, on no way of the pipeline.
+    ``kept_back`` went to a clinician on no way of the pipeline, by the reason: what stands in the text, or a fault.
     """
 
     asked: Mapping[str, int]
     taken: Mapping[tuple[str, Label | None], int]
-    kept_back: int
+    kept_back: Mapping[str, int]
 
 
 def count_ways(db: Database, actor: Actor, batch_id: str, pipeline: PipelineConfig) -> Ways:
@@ -194,14 +194,15 @@ def _runs(conn: Connection, batch_id: str, pipeline: PipelineConfig) -> tuple[di
     return asked, onward
 
 
-def _ends(known: Mapping[Kind, int], pipeline: PipelineConfig) -> tuple[_Taken, int]:
-    """The ways that lead to an outcome, and how many cases went to a clinician beside them."""
-    ended, kept_back = _Taken(), 0
+def _ends(known: Mapping[Kind, int], pipeline: PipelineConfig) -> tuple[_Taken, dict[str, int]]:
+    """The ways that lead to an outcome, and how many cases went to a clinician beside them, by the reason."""
+    ended, kept_back = _Taken(), dict[str, int]()
     for kind, count in known.items():
         if kind.outcome == PENDING:
             continue
         if kind.node is None or kind.reason not in _OF_THE_RULE:
-            kept_back += count
+            reason = kind.reason or ""
+            kept_back[reason] = kept_back.get(reason, 0) + count
             continue
         name, routes = kind.node, pipeline.node(kind.node).routes
         label = None if kind.reason in _ABSTAINED else next(each for each in Label if routes[each] == kind.outcome)

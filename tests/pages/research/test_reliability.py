@@ -92,10 +92,10 @@ def test_what_was_settled_before_the_plan_was_changed_or_read_beyond_it_is_no_ev
     """93 reviews with one miss would satisfy a plan of one allowed miss, had it been fixed before."""
     early, changed = [MISSED, *[CAUGHT] * 92], {"allowed_misses": 1, "since": AT, "changes": 3}
     short, enough = (verified(*some, allowed_misses=1).guarantee for some in (early[:-1], early))
-    assert claims.guarantee_words(short) == "cannot be guaranteed yet: 92 of 93"
+    assert claims.guarantee_words(short) == "cannot be guaranteed yet: the plan counts 92 of 93 unsafe texts"
     assert enough.standing is Standing.GUARANTEED and "at most 5.0% of" in claims.guarantee_words(enough)
     found = verified(*early, **changed)
-    assert claims.guarantee_words(found.guarantee) == "cannot be guaranteed yet: 0 of 93"
+    assert claims.guarantee_words(found.guarantee) == "cannot be guaranteed yet: the plan counts 0 of 93 unsafe texts"
     assert "93 reviews of unsafe texts, 1 missed." in found.left_out
     assert found.estimates.missed.missed == 1, "the estimates count all"
     again = verified(*early, *(replace(one, settled_at=AT + timedelta(minutes=1)) for one in early), **changed)
@@ -314,7 +314,7 @@ def test_figures_have_cases_and_the_matrix_is_for_researchers_alone(open_page: O
     assert not page.exception and "1 more " in page.warning[0].value, "the one that waits is missing in the figures"
     assert [metric.value for metric in page.metric] == ["4", "4", "0", "2"]
     assert list(page.table[0].value["Coefficient"])[:3] == ["Krippendorff α", "Gwet AC1", "Cohen κ"]
-    (priority,) = page.dataframe[0].value.to_dict("records")
+    (priority,) = page.table[1].value.to_dict("records")
     assert priority["Share unsafe, 95% CI"] == rate(Proportion(priority["Unsafe"], 8)) and page.get("plotly_chart")
     assert collect_reviews(db, RESEARCHER.at(NOW), "key") == review_table(db, RESEARCHER, "key")
     assert events(db, SENIOR)[0].details == {"kind": "reviews"}

@@ -252,7 +252,7 @@ def test_each_settled_case_ends_on_one_way_in_review_or_not(db: Database) -> Non
     commit_run(db, failed, 0, worker)
     record_error(db, failed, "server_error", "no answer", NOW)
     taken = {("worker", Label.SAFE): 1, ("worker", Label.ESCALATE): 2, ("worker", None): 1, ("risk", Label.UNSAFE): 1}
-    ways = Ways(asked={"worker": 4, "risk": 1}, taken=taken, kept_back=1)
+    ways = Ways(asked={"worker": 4, "risk": 1}, taken=taken, kept_back={Reason.UNREADABLE: 1})
     assert count_ways(db, LOCAL_USER, batch_id, CONFIGURATION.pipeline) == ways
     request_second_looks(db, LOCAL_USER.at(NOW), [safe])
     assert count_ways(db, LOCAL_USER, batch_id, CONFIGURATION.pipeline) == ways
