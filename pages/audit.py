@@ -66,7 +66,7 @@ def check() -> None:
 
 def in_words(code: str) -> str:
     """An action's code, or the name or code in a detail, as words; what is no code stays as it is."""
-    return code.replace("_", " ") if re.fullmatch("[a-z]+(_[a-z]+)+", code) else people.get(code, code)
+    return code.replace("_", " ") if re.fullmatch("[a-z0-9]+(_[a-z0-9]+)+", code) else people.get(code, code)
 
 
 def _value(value: str | float | list[str] | None) -> str:
@@ -85,7 +85,8 @@ with st.container(horizontal=True):
     who = st.selectbox("Person", list(people), index=None, placeholder="Anyone", format_func=people.__getitem__)
     action = st.selectbox("Action", kinds(db, person), index=None, placeholder="Any", format_func=in_words)
     subject = st.text_input("Case, upload or account", placeholder="Identifier", max_chars=64)
-which = {"subject": subject.strip() or None, "who": who, "action": action}
+named = next((key for key, name in people.items() if name == subject.strip()), subject.strip())
+which = {"subject": named or None, "who": who, "action": action}
 count = count_events(db, person, **which)
 if not count:
     st.info("No matching events.")

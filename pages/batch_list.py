@@ -142,8 +142,7 @@ def worklist_panel(one: BatchSummary) -> None:
     if one.reach is not Reach.LIST or not is_allowed(person, Action.ACKNOWLEDGE):
         return
     st.header("For sign-off: labeled unsafe")
-    if said := st.session_state.pop("worklist_said", None):
-        st.success(said)
+    widgets.show_said("worklist")
     rows = worklist(db, person, one.id)[0]
     st.fragment(poll_session(count_worklist), run_every=progress.WAYS_S)(one.id, rows)
     if rows:
@@ -172,9 +171,7 @@ def sign_off(rows: Sequence[Any]) -> None:
     ids, columns = [row.case_id for row in rows], {"Labeled": time_column("Labeled")}
     picked = widgets.choose_cases(shown, ids, "worklist", "multi-row", column_config=columns)
     if st.button(f"Sign off {len(picked):,}", disabled=not picked, type="primary", key="acknowledge"):
-        count = acknowledge(db, context.actor_now(), picked)
-        st.session_state["worklist_said"] = f"{count:,} signed off."
-        st.rerun()
+        widgets.say_after_rerun("worklist", f"{acknowledge(db, context.actor_now(), picked):,} signed off.")
 
 
 def everything() -> None:

@@ -108,11 +108,9 @@ def save(pipeline: PipelineConfig) -> None:
         seen[pipeline.name] = made.number
         nothing = f"Nothing differs from {literal(made.title)}: nothing was saved."
         new = f"Saved: {literal(made.title)}. Not used until you activate it."
-        st.session_state["pipeline_saved"] = new if made.at == by.now else nothing
-        st.rerun()
+        widgets.say_after_rerun("pipeline_saved", new if made.at == by.now else nothing)
     with st.container():  # beside the button: the head of the page is out of sight there
-        if said := st.session_state.pop("pipeline_saved", None):
-            st.success(said, icon=":material/check:")
+        widgets.show_said("pipeline_saved", icon=":material/check:")
 
 
 def activation() -> None:
@@ -189,8 +187,7 @@ def put_in_force(version: configurations.PipelineVersion, reason: str, compariso
     except configurations.ReasonMissing as missing:
         st.error(sentence(missing), icon=":material/edit:")
         return
-    st.session_state["pipeline_said"] = f"{literal(version.title)} is active for texts submitted from now on."
-    st.rerun()
+    widgets.say_after_rerun("pipeline", f"{literal(version.title)} is active for texts submitted from now on.")
 
 
 def may_be_activated(version: configurations.PipelineVersion, key: str) -> bool:
@@ -228,8 +225,7 @@ async def ask_probes(configuration: configurations.Configuration) -> Probed:
 
 st.title("Pipelines")
 told = st.container()  # always there, so that what stands below keeps its place
-if said := st.session_state.pop("pipeline_said", None):
-    told.success(said, icon=":material/check:")
+widgets.show_said("pipeline", told, ":material/check:")
 try:
     active, usual = configurations.active_version(db), context.usual_pipeline()
 except configurations.UnreadablePipeline as unreadable:

@@ -118,8 +118,7 @@ def accounts_panel() -> None:
         st.warning(words, icon=":material/gavel:")
     last = st.session_state.get("accounts_last")  # new roles are new words, for which the box begins anew
     chosen = widgets.select(st, "Account", account_titles(found), last)
-    if said := st.session_state.pop("accounts_said", None):
-        st.success(said)
+    widgets.show_said("accounts")
     one_account(found[chosen])
 
 
@@ -163,8 +162,8 @@ def act_and_say(account: Account, said: str, act: Callable[..., object], *to: ob
     except LastAdmin:
         st.error("This is the last account that can manage accounts.")
     else:
-        st.session_state["accounts_said"], st.session_state["accounts_last"] = said, account.id
-        st.rerun()
+        st.session_state["accounts_last"] = account.id
+        widgets.say_after_rerun("accounts", said)
 
 
 def erasure_panel() -> None:
@@ -173,8 +172,7 @@ def erasure_panel() -> None:
         "queue. Its hash, its labels and numbers and the audit log stay; exports say [erased]. Files exported before, "
         "and backups, still hold it."
     )
-    if said := st.session_state.pop("erasure_said", None):
-        st.success(said)
+    widgets.show_said("erasure")
     for request in erasure.open_requests(db, person):
         show_request(request)
     erasure_form()
@@ -239,9 +237,8 @@ def erase_or_say(act: Callable[[], Erasure | None]) -> None:
     if done is not None:
         later = "will be erased once somebody else has confirmed it."
         said = f"{things_words(done)} {later if done.waits_for else f'erased. {backup_words(done)}'}"
-    st.session_state["erasure_said"] = said
     st.session_state["erased_times"] = st.session_state.get("erased_times", 0) + 1
-    st.rerun()
+    widgets.say_after_rerun("erasure", said)
 
 
 def things_words(found: Erasure) -> str:

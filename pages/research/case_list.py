@@ -29,7 +29,7 @@ from storage.review.follow_ups import MOST, SecondLooks, request_second_looks
 from storage.visibility import choose_hiding, hides_in_review, is_erased
 
 PAGE, QUICK_TAGS = 25, 5
-HIDE, SAID = "hide_in_review", "sent_to_review"
+HIDE = "hide_in_review"
 NO_OUTCOMES = "Outcomes are shown to seniors and researchers."
 COUNTS_AS_SEEN = (
     "Cases in review whose outcome you see here or export count as seen: your later review of them is stored as not "
@@ -393,16 +393,13 @@ def send_panel(db: Database, person: Actor, cell: Cell, listed: Sequence[str], c
 
 
 def show_sent(batch_id: str) -> None:
-    if said := st.session_state.pop(SAID, None):
-        st.success(said)
+    if widgets.show_said("sent_to_review"):
         of_batch = {"batch": batch_id} if batch_id else {}
         st.page_link(shell.FOLDER / "inbox.py", label="Open in queue", icon=":material/inbox:", query_params=of_batch)
 
 
 def say_sent(sent: SecondLooks, *, controls: bool = True) -> NoReturn:
-    """Say it after the page has run again."""
-    st.session_state[SAID] = sent_words(sent, controls=controls)
-    st.rerun()
+    widgets.say_after_rerun("sent_to_review", sent_words(sent, controls=controls))
 
 
 def _send(db: Database, person: Actor, cell: Cell, picked: Sequence[str], *, mixed: bool) -> SecondLooks:

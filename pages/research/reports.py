@@ -95,19 +95,15 @@ def report_html(
         f"Miss rate: {guarantee_words(found.guarantee)}. {found.left_out}",
         " ".join(plan_sentences(found.plan)),
     ]
-    stale = "Stale: this is evidence about another configuration than the one in use."
-    urgent = {True: "reviewed as P0 or P1, of them escalated or labeled unsafe by the AI"}
+    another = "Stale: this is evidence about another configuration than the one in use."
+    stale = another if found.binding != now else ""
+    urgent = "reviewed as P0 or P1, of them escalated or labeled unsafe by the AI"
+    shown = [(urgent if each else "the same as P2 or P3", rate(share)) for each, share in priorities.items()]
+    levels = sorted((-1 if level is None else level, f"{count:,}") for level, count in severities.items())
+    unstated = "ideation not stated or not coded"
     told = {
-        "priorities": [(urgent.get(each, "the same as P2 or P3"), rate(share)) for each, share in priorities.items()]
-        if any(share.denominator for share in priorities.values())
-        else [],
-        "severities": [
-            (
-                "ideation not stated or not coded" if level is None else f"ideation level {level} of 5",
-                f"{severities[level]:,}",
-            )
-            for level in sorted(severities, key=lambda level: -1 if level is None else level)
-        ],
+        "priorities": shown if any(share.denominator for share in priorities.values()) else [],
+        "severities": [(unstated if at < 0 else f"ideation level {at} of 5", count) for at, count in levels],
         "second_review_rate": percent(site.second_review_rate),
         "at_most": plain_percent(found.plan.at_most),
         "confidence": plain_percent(found.plan.confidence),
@@ -121,7 +117,6 @@ def report_html(
     ]
     stages = [(name, f"{count:,}") for name, count in flow(found)]
     tallies = [tally(each) for each in found.strata]
-    stale = stale if found.binding != now else ""
     return str(macros("reliability").reliability(found, told, lead, stale, rates, stages, tallies, answers(site)))
 
 

@@ -7,7 +7,7 @@ import streamlit as st
 from jobs import channels
 from jobs.channels import NotSent
 from pages.site.site_settings import settings_form
-from pages.ui import context
+from pages.ui import context, widgets
 from pages.ui.words import error_words, local_time, sentence, words_of
 from screening.pipeline.files import NO_LABEL
 from screening.review.policy import Actor
@@ -37,8 +37,7 @@ def notifications_panel(db: Database, person: Actor) -> None:
         st.warning(f"{what} since {since}.", icon=":material/warning:")
     if refused := st.session_state.pop("notify_refused", None):
         st.error(refused, icon=":material/error:")
-    if said := st.session_state.pop("notify_said", None):
-        st.success(said)
+    widgets.show_said("notify")
     if secret := st.session_state.pop("notify_secret", None):
         st.write("The secret that signs the messages of this webhook. It is shown once:")
         st.code(secret, language=None)
@@ -84,9 +83,8 @@ def _act_and_say(act: Callable[[], object], said: str) -> None:
         act()
     except ValueError as refused:
         st.session_state["notify_refused"] = sentence(refused)
-    else:
-        st.session_state["notify_said"] = said
-    st.rerun()
+        st.rerun()
+    widgets.say_after_rerun("notify", said)
 
 
 def _add(db: Database, person: Actor) -> None:
@@ -127,10 +125,9 @@ def _add(db: Database, person: Actor) -> None:
         except (ValueError, NotSent) as refused:
             st.error(sentence(refused), icon=":material/error:")
             return
-        st.session_state["notify_said"] = "Added. Send a test to see whether it arrives."
         if secret is not None:
             st.session_state["notify_secret"] = secret
-        st.rerun()
+        widgets.say_after_rerun("notify", "Added. Send a test to see whether it arrives.")
 
 
 SCOPE_WORDS = words_of(Scope, "scope")

@@ -13,7 +13,7 @@ import streamlit as st
 from pydantic import ValidationError
 from streamlit.delta_generator import DeltaGenerator
 
-from pages.ui import context
+from pages.ui import context, widgets
 from pages.ui.words import DISPOSITION_WORDS, local_time
 from screening.review.policy import Action, Actor, is_allowed
 from storage.database import Database, Stale
@@ -66,8 +66,7 @@ def settings_form(
         st.error("Not saved: somebody else has changed this too. Load their version first.")
     elif pressed:
         _save(db, person, form, now, filled)
-    if said := st.session_state.pop(f"{form}_said", None):
-        st.success(said)
+    widgets.show_said(form)
 
 
 def _save(db: Database, person: Actor, form: str, now: SettingsVersion, filled: Filled) -> None:
@@ -81,8 +80,7 @@ def _save(db: Database, person: Actor, form: str, now: SettingsVersion, filled: 
         st.error(f"Not saved: {_label(str(first['loc'][0]))}: {first['msg'].removeprefix('Value error, ')}.")
     else:
         del st.session_state[f"{form}_shown"]
-        st.session_state[f"{form}_said"] = f"Version {made.version} is active."
-        st.rerun()
+        widgets.say_after_rerun(form, f"Version {made.version} is active.")
 
 
 def _fields(form: str, shown: SettingsVersion, *, disabled: bool) -> Filled:

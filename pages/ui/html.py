@@ -4,7 +4,7 @@ as they came: inert, hidden characters marked, flagged phrases named, conversati
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
@@ -121,14 +121,16 @@ def _is_quoted(text: str, start: int) -> bool:
     return quoted or _REPORTED.search(line) is not None
 
 
-def _marked(text: str, phrases: Sequence[FlaggedPhrase]) -> list[tuple[str, str]]:
-    """The text as it is shown in parts, each with what was flagged in it, or nothing."""
+def _marked(text: str, phrases: Sequence[FlaggedPhrase], at: int = 0) -> list[tuple[str, str]]:
+    """The text as it is shown in parts, each with what was flagged in it, or nothing; it begins ``at`` this place of
+    the one that the phrases are of.
+    """
     shown, parts, done = visible(text), list[tuple[str, str]](), 0
     for phrase in sorted(phrases, key=lambda each: each.start):
-        start, end = (shown_offset(text, at) for at in (max(phrase.start, 0), phrase.end))
-        if start >= done:
-            parts += [(shown[done:start], ""), (shown[start:end], phrase.words)]
-            done = end
+        start, end = phrase.start - at, phrase.end - at
+        if start >= 0 and end <= len(text) and (first := shown_offset(text, start)) >= done:
+            parts += [(shown[done:first], ""), (shown[first : shown_offset(text, end)], phrase.words)]
+            done = shown_offset(text, end)
     return [part for part in (*parts, (shown[done:], "")) if part[0]]
 
 
@@ -173,13 +175,9 @@ def texts_html(
 
 
 def _turn(text: str, turn: PlacedTurn, number: int, count: int, phrases: Sequence[FlaggedPhrase]) -> dict[str, object]:
-    inside = [
-        replace(each, start=each.start - turn.start, end=each.end - turn.start)
-        for each in phrases
-        if turn.start <= each.start and each.end <= turn.end
-    ]
     head = f"{ROLE_WORDS[turn.role]} \u00b7 {_head(turn, number, count)}"
-    return {"head": head, "judged": turn.judged, "parts": _marked(text[turn.start : turn.end], inside)}
+    parts = _marked(text[turn.start : turn.end], phrases, turn.start)
+    return {"head": head, "judged": turn.judged, "parts": parts}
 
 
 def _head(turn: PlacedTurn, number: int, count: int) -> str:

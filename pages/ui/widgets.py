@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar
 from unicodedata import normalize
 from urllib.parse import urlencode
 
@@ -167,6 +167,18 @@ def keep_typed(person: Actor, *, fields: bool = True) -> None:
 
 def forget_typed(key: str) -> None:
     st.session_state[_RECORDED] = [*st.session_state.get(_RECORDED, ()), key]
+
+
+def say_after_rerun(key: str, words: str) -> NoReturn:
+    """Run the page again, which says this where `show_said` has its place."""
+    st.session_state[f"{key}_said"] = words
+    st.rerun()
+
+
+def show_said(key: str, place: Any = st, icon: str | None = None) -> bool:
+    if words := st.session_state.pop(f"{key}_said", None):
+        place.success(words, icon=icon)
+    return bool(words)
 
 
 def how_to_read(said: str, name: str, **values: object) -> None:
