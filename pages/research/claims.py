@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from statistics import median
 
 from pages.ui.words import local_time, per_thousand, percent, plain_percent
@@ -108,8 +108,7 @@ def range_of(
     A measured share, from double reviews, has a limit of its own: it and the bound that it divides share the 5%.
     """
     first = [replace(each, case=each.case.with_first_review_only()) for each in reviews]
-    begin = datetime.combine(today, time(), reviews[0].settled_at.tzinfo) - RECENT if reviews else None
-    recent = [each for each in first if begin is not None and each.settled_at >= begin]
+    recent = [each for each in first if each.settled_at >= datetime.combine(today, time(), UTC) - RECENT]
     levels = [(f"{share:.0%}, assumed", share, 0.05) for share in RECOGNIZED]
     if measured is not None:
         pairs = count_of(measured.observations, "double review")

@@ -164,28 +164,24 @@ def stalled_lines(db: Database, now: datetime) -> tuple[str, ...]:
 
 
 def banner_lines(found: Sequence[StalledBatch], site: SiteSettings, now: datetime) -> tuple[str, ...]:
-    """One paragraph a cause, and what becomes of the texts meanwhile."""
-    if not found:
-        return ()
-    causes = list(dict.fromkeys(one.cause for one in found))
-    said = [_cause([one for one in found if one.cause == cause], now) for cause in causes]
+    """One paragraph a cause, where not all of it is mended alike with each way and its number of texts; and what
+    becomes of the texts meanwhile.
+    """
+    said = list[str]()
+    for cause in dict.fromkeys(one.cause for one in found):
+        same, ways = [one for one in found if one.cause == cause], Counter[str]()
+        for one in same:
+            ways[_mend(one)] += one.waiting
+        waiting, what = ways.total(), error_words(cause)
+        mend = " ".join(ways) if len(ways) == 1 else " ".join(f"For {n:,} of them: {way}" for way, n in ways.items())
+        since = f"{'' if waiting == 1 else 'the first '}since {local_time(min(one.since for one in same), now)}"
+        texts = count_of(waiting, "text is", "texts are")
+        said.append(f"▲ {what[0].upper()}{what[1:]}. {texts} not screened, {since}. {mend}")
     meanwhile = (
         f"After {site.unscreened_minutes:g} minutes such a text enters the review queue as not screened, unless its "
         "upload is an overnight one or only lists or counts unsafe texts. None is taken for safe."
     )
-    return (*said, meanwhile)
-
-
-def _cause(same: Sequence[StalledBatch], now: datetime) -> str:
-    """All that has stalled for one cause; where not all of it is mended alike, each way with its number of texts."""
-    ways: Counter[str] = Counter()
-    for one in same:
-        ways[_mend(one)] += one.waiting
-    waiting, what = ways.total(), error_words(same[0].cause)
-    mend = " ".join(ways) if len(ways) == 1 else " ".join(f"For {n:,} of them: {way}" for way, n in ways.items())
-    since = f"{'' if waiting == 1 else 'the first '}since {local_time(min(one.since for one in same), now)}"
-    texts = count_of(waiting, "text is", "texts are")
-    return f"▲ {what[0].upper()}{what[1:]}. {texts} not screened, {since}. {mend}"
+    return (*said, meanwhile) if said else ()
 
 
 def _mend(one: StalledBatch) -> str:
