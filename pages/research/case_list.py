@@ -14,7 +14,7 @@ import streamlit as st
 
 from pages.ui import context, html, shell, widgets
 from pages.ui.engine_view import NO_DECISION
-from pages.ui.words import OUTCOME_WORDS, literal, local_time, reason_words, sentence
+from pages.ui.words import OUTCOME_WORDS, WORDS, literal, local_time, reason_words, sentence
 from screening.labels import Label, Outcome
 from screening.review.policy import Action, Actor, Forbidden, is_allowed
 from screening.text.display import visible
@@ -23,7 +23,7 @@ from storage.batches.counts import IN_REVIEW, PENDING
 from storage.batches.results import Result
 from storage.database import Database
 from storage.research import cells
-from storage.research.cells import Cell, Sort
+from storage.research.cells import Cell
 from storage.review import claims, evidence
 from storage.review.follow_ups import MOST, SecondLooks, request_second_looks
 from storage.visibility import choose_hiding, hides_in_review, is_erased
@@ -41,16 +41,8 @@ BLINDED = (
 )
 
 GAPS: Mapping[str, float] = {"0.2 or less": 0.2, "0.5 or less": 0.5, "0.8 or less": 0.8}
-SORTS: Mapping[Sort, str] = {
-    "calls": "Most responses", "cost": "Highest cost", "gap": "Narrowest margin", "value": "Label in the file",
-    "group": "Group", "id": "ID",
-}  # fmt: skip
 FROM_THE_MOST: frozenset[str] = frozenset({"calls", "cost"})
-WORDS: Mapping[str, str] = {
-    "outcome": "Outcome", "reference": "Original label", "labels": "Label source", "source": "Labeled by",
-    "node": "Agent", "way": "Path", "reason": "Reason", "gap": "Margin", "group": "Group", "tag": "Tag",
-    "sort": "Sort by",
-}  # fmt: skip
+SORTS, FILTERS = WORDS["sort"], WORDS["filter"]
 SEARCH, ANY = "q", "any"
 
 
@@ -95,7 +87,7 @@ def _options(db: Database, person: Actor, base: Cell) -> Mapping[str, Mapping[st
         "gap": {one: one for one in GAPS},
         "group": of_groups,
         "tag": {one: visible(one) for one in found["tag"]},
-        "sort": {str(one): words for one, words in SORTS.items()},
+        "sort": SORTS,
     }
     of_a_cell = {"outcome", "reference", "labels", "way", "group"} if base.reference else set()
     return {name: values for name, values in options.items() if name not in of_a_cell}
@@ -104,7 +96,7 @@ def _options(db: Database, person: Actor, base: Cell) -> Mapping[str, Mapping[st
 def _choice(name: str, values: Mapping[str, str]) -> str | None:
     before, keys = st.query_params.get(name, ""), list(values)
     return st.selectbox(
-        WORDS[name],
+        FILTERS[name],
         keys,
         index=keys.index(before) if before in values else None,
         format_func=widgets.unique_labels(values).__getitem__,

@@ -14,19 +14,12 @@ from pydantic import ValidationError
 from streamlit.delta_generator import DeltaGenerator
 
 from pages.ui import context, widgets
-from pages.ui.words import DISPOSITION_WORDS, local_time
+from pages.ui.words import WORDS, local_time
 from screening.review.policy import Action, Actor, is_allowed
 from storage.database import Database, Stale
-from storage.settings_store import SecondReviewRule, SettingsVersion, SiteSettings, change, current, history
+from storage.settings_store import SettingsVersion, SiteSettings, change, current, history
 
-CHOICE_WORDS: Mapping[str, str] = {
-    SecondReviewRule.SAFE: "Every safe review",
-    SecondReviewRule.UNSAFE: "Every unsafe review",
-    SecondReviewRule.INSUFFICIENT_INFORMATION: "Insufficient information",
-    SecondReviewRule.UNSURE: "Low confidence, whatever the label",
-    SecondReviewRule.SOFTENED: "Unsafe before the AI's result was shown, another label after it",
-    **{each.value: words for each, words in DISPOSITION_WORDS.items()},
-}
+CHOICE_WORDS = {**WORDS["second_review"], **WORDS["disposition"]}
 Filled = dict[str, Any]
 _MODEL = SiteSettings.model_json_schema()["properties"]
 ASKED: Mapping[str, Mapping[str, Any]] = {

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from pages.ui import context, html, http
+from pages.ui.words import words_of
 from screening.review.policy import LOCAL_USER, Action, Actor, Role, is_allowed, require
 from screening.text.display import visible
 from storage.audit_log import record_refusal
@@ -28,12 +29,7 @@ _T = TypeVar("_T")
 
 KEPT = "Anything marked saved is saved. The rest is kept as a draft."
 _TAKEN = "role_taken"
-WHY: Mapping[Ended, str] = {
-    Ended.IDLE: "Nothing was done for a while, so your session has ended.",
-    Ended.TOO_OLD: "Your session has reached its maximum length.",
-    Ended.SIGNED_OUT: "You were signed out.",
-    Ended.INACTIVE: "This account is switched off. Ask an administrator of this site.",
-}
+WHY = words_of(Ended, "session_ended")
 
 
 class Unidentified(Exception):

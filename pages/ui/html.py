@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
+from pages.ui.words import words_of
 from screening.text.conversation import SENT, PlacedTurn, Question, Role, Thread
 from screening.text.display import shown_offset, visible
 from screening.text.risk_statements import RiskStatement, StatementKind, risk_statements
@@ -53,14 +54,7 @@ def links_html(links: Iterable[Link]) -> str:
     return macros("links").row(links)
 
 
-_OF_WHAT = {
-    StatementKind.WISH: "a wish to be dead",
-    StatementKind.INTENT: "suicidal or self-harm intent",
-    StatementKind.PLAN: "a suicide plan",
-    StatementKind.MEANS: "means at hand",
-    StatementKind.ATTEMPT: "a suicide attempt or self-harm",
-    StatementKind.SELF_INJURY: "self-harm",
-}
+_OF_WHAT = words_of(StatementKind, "stated")
 _FIRST_PERSON = re.compile(r"\b(?:i|i['’]?(?:m|ve|d|ll)|me|my|myself)\b", re.IGNORECASE)
 _REPORTED = re.compile(
     r"(?<!\bi )\b(?:says?|said|wrote|writes|texted|posted|told (?:me|us|her|him|them)|lyrics?|quotes?|quoted|character"
