@@ -228,10 +228,11 @@ def _marks(table: ResultsTable) -> list[tuple[Metrics, bool, bool | None]]:
     interval of its FPR overlaps that one's, None where either has none.
     """
     told = [row for row in table.rows if row.accuracy.value is not None]
-    best = max(told, key=lambda row: row.accuracy.value or 0.0, default=None)
-    marks = list[tuple[Metrics, bool, bool | None]]()
-    for row in told if best else ():
-        rates = row.fpr, best.fpr if best else row.fpr
+    if not told:
+        return []
+    best, marks = max(told, key=lambda row: row.accuracy.value or 0.0), list[tuple[Metrics, bool, bool | None]]()
+    for row in told:
+        rates = row.fpr, best.fpr
         lows = [rate.low for rate in rates if rate.low is not None]
         highs = [rate.high for rate in rates if rate.high is not None]
         marks.append((row, row is best, max(lows) <= min(highs) if len(lows) == 2 else None))

@@ -53,7 +53,7 @@ def test_a_text_is_handed_in_and_its_outcome_said(open_page: Opener, page_databa
     assert page.selectbox(key="screen_preset").value == "paper" and texts(page_database) == []
     assert "the minimum is 72 calls" in page.error[0].value, "a setting that cannot decide"
     page = open_page("screen")
-    assert "<b>0</b> of at most 400 calls" in html_on(page)  # three agents of 100, and one of them again
+    assert "<b>0</b> of at most 300 calls" in html_on(page)  # three agents of 100; of a flagged text one is asked again
     page = submit(page, QUIET)
     assert page.button[0].disabled and may_stop(page) and "of at most 300 calls" in html_on(page)
     batch_id = page_database.value(select(batches.c.id))
