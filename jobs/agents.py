@@ -221,7 +221,7 @@ class Agents:
 
 
 def accepted_names(configuration: Configuration) -> tuple[str, ...]:
-    """Those beside the model's under which answers count in this configuration: those it began with."""
+    """Names beside the model's own under which answers count, as they stood when the configuration was saved."""
     sampler = configuration.sampler
     return tuple(name for name in sampler.get("answers_as", ()) if name != sampler["model"])
 

@@ -138,7 +138,9 @@ away nobody can take anything in, and nobody looks.
 
 @dataclass(slots=True)
 class OpenFiles:
-    """A process that is killed says nothing about its file; this does."""
+    """Files whose rows are still coming, as they were last seen: of one that stands still for `LOOKS` looks, with no
+    file before it that moves, it is recorded that nobody takes it in. A process that was killed cannot say so itself.
+    """
 
     _seen: dict[str, tuple[OpenFile, int]] = field(default_factory=dict)
 

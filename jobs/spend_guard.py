@@ -237,9 +237,9 @@ class SpendGuard:
         return standing.caps.reached_cap(known) or _would_reach(standing.caps, known, asked)
 
     def _leaves_enough(self, batch_id: str, standing: Standing, spend: CaseSpend) -> bool:
-        """For this case beside those before it, and for as many of every other worker; for the first it always is. One
-        that has begun is after those that this process took up earlier, one that has not is after all that have begun.
-        Before a call has a price nobody knows how far a cap on cost reaches.
+        """Whether the caps leave what this case needs beside the begun cases before it, in every worker alike; for the
+        first they always do. Before a begun case are those that this process took up earlier, before another all of
+        them. Until a call's price stands in the tables a cap on cost leaves enough for the first case only.
         """
         if standing.caps == Caps():
             return True

@@ -177,7 +177,8 @@ Parts = tuple[tuple[Source, str | None], ...]
 def find_columnar(source: Source, _sheet: str | None = None) -> FileLayout | None:
     """The columnar table that this is; None for any other kind of file. FileRefused for a damaged one."""
     if isinstance(source, Path) and source.is_dir():
-        return _describe(source, FileFormat.DATASET_FOLDER, tuple(_parts(source)))
+        with damage_refused(FileFormat.DATASET_FOLDER):
+            return _describe(source, FileFormat.DATASET_FOLDER, tuple(_parts(source)))
     with open_source(source) as stream:
         head = stream.read(6)
     if head.startswith(b"PAR1"):
@@ -230,8 +231,8 @@ def _json(path: Path) -> dict[str, Any]:
 def _describe(whole: Source, kind: FileFormat, parts: Parts) -> FileLayout:
     with damage_refused(kind):
         schemas = [_schema(source) for source, _ in parts]
+        names = [_label_names(schema, source) for schema, (source, _) in zip(schemas, parts, strict=True)]
     columns = [unique_names(schema.names) for schema in schemas]
-    names = [_label_names(schema, source) for schema, (source, _) in zip(schemas, parts, strict=True)]
     if not columns or any(one != columns[0] for one in columns) or any(one != names[0] for one in names):
         raise FileRefused("The parts of this data set do not have the same columns.")
     require_few_columns(columns[0])

@@ -31,7 +31,7 @@ from screening.text.received import Receive
 
 _KEYS: Mapping[str, list[str]] = WORDS["messages"]
 _SPEAKERS = {word: Role(role) for role, words in WORDS["speakers"].items() for word in words}
-_LONGEST_NOTE = 60
+_LONGEST_NOTE, _MOST_NESTED = 60, 20
 _TIME = re.compile(r"[\[(]((?=[^\])\n]*\d)[^\])\n{\x22]{1,40})[\])]")
 _BARE_TIME = re.compile(
     r"((?:\d{1,4}[./-]\d{1,2}[./-]\d{1,4},?\s+)?\d{1,2}[:.]\d{2}(?:[:.]\d{2})?(?:\s?[AaPp]\.?[Mm]\.?)?)(?:\s+-\s+|\s+(?=\S))"
@@ -142,7 +142,7 @@ def _require_few(turns: int, where: str = "") -> None:
         raise TurnsRefused(Reason.TOO_MANY_TURNS, said)
 
 
-def _content_of(content: object) -> tuple[str, bool] | None:
+def _content_of(content: object, depth: int = 0) -> tuple[str, bool] | None:
     """The text of a message, and whether part of it is lost because it is no text; None for what is no message.
 
     >>> _content_of([{"type": "text", "text": "See "}, {"type": "image", "source": {}}])
@@ -150,9 +150,9 @@ def _content_of(content: object) -> tuple[str, bool] | None:
     """
     if content is None or isinstance(content, str):
         return content or "", False
-    if not isinstance(content, list):
+    if not isinstance(content, list) or depth > _MOST_NESTED:
         return None
-    parts = [part for one in content for part in _part(one)]
+    parts = [part for one in content for part in _part(one, depth)]
     return "\n\n".join(words for words, _ in parts), any(lost for _, lost in parts)
 
 
@@ -189,7 +189,7 @@ def _turn(where: str, message: Mapping[str, Any], speakers: Mapping[str, Role | 
     return _turn_of(role, text, lost=lost, at=_note(_first(message, "time")), own=_note(_first(message, "id")))
 
 
-def _part(one: object) -> Iterator[tuple[str, bool]]:
+def _part(one: object, depth: int) -> Iterator[tuple[str, bool]]:
     """The words of one part of a message, or what stands there in their place."""
     if isinstance(one, str):
         yield one, False
@@ -201,7 +201,7 @@ def _part(one: object) -> Iterator[tuple[str, bool]]:
             yield part[name], False
             return
     if kind == "tool_result":
-        read = _content_of(part.get("content"))
+        read = _content_of(part.get("content"), depth + 1)
         yield read if read is not None else ("[tool_result]", True)
     elif kind not in _KEYS["of_tools"]:
         yield f"[{_note(kind)}]", True

@@ -264,7 +264,10 @@ def _line_record(decoder: json.JSONDecoder, row: int, number: int, line: str) ->
 def _read_document(source: Source, encoding: Encoding) -> Rows:
     with open_text(source, encoding, newline="\n") as text:
         window = _Window(text)
-        yield from window.records() if window.peek() == "[" else window.records_inside()
+        try:
+            yield from window.records() if window.peek() == "[" else window.records_inside()
+        except RecursionError:
+            raise FileRefused("a row is nested deeper than is read.", line=window.line) from None
         if window.peek():
             raise FileRefused("more text follows the end of the JSON.", line=window.line)
 

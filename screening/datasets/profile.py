@@ -53,12 +53,14 @@ class FileProfile:
     """What the first pass found, counted while the rows go by.
     ``same`` holds for each repeated row (from 1) the row that its id and text stood in first, and ``reviews`` for such
     a first row the label that all of them give. ``shared_id`` is an id column that several rows share: it is none, and
-    became the group. ``conflicting`` of them share one with another text.
+    became the group. ``conflicting`` of them share one with another text. ``cut_column`` says of a row that its text
+    is only the beginning; there is none where the whole is read.
     """
 
     columns: tuple[str, ...]
     mapping: ColumnMapping
     unread: tuple[str, ...]
+    cut_column: str | None = None
     rows: int = 0
     blank_lines: int = 0
     wrong: int = 0
@@ -81,12 +83,9 @@ class FileProfile:
     spaced_twins: int = 0
     shared_id: str | None = None
 
-    @property
-    def cut_column(self) -> str | None:
-        """The column that says of a row that its text is only the beginning; None where the whole is read."""
-        whole = any(word in normalised_name(self.mapping.text) for word in ("full", "extended"))
-        names = (name for name in self.columns if normalised_name(name) in _SAY_CUT)
-        return None if whole else next(names, None)
+    def __post_init__(self) -> None:
+        if not any(word in normalised_name(self.mapping.text) for word in ("full", "extended")):
+            self.cut_column = next((name for name in self.columns if normalised_name(name) in _SAY_CUT), None)
 
     @property
     def cut_cells(self) -> int:
@@ -229,10 +228,10 @@ class UnreadColumns:
         self._filled[name] += 1
         if (values := self._values.get(name)) is not None and len(values) <= FEW_VALUES:
             values.add((label_of(cell) or "").strip().casefold())
-        seen = self._sentences[name]
-        if not isinstance(cell, Nested) and len(seen) < SENTENCES_COUNTED and is_sentence(cell):
+        seen, words = self._sentences[name], len(cell.split(maxsplit=2))
+        if words > 1 and not isinstance(cell, Nested) and len(seen) < SENTENCES_COUNTED and is_sentence(cell):
             seen[hash(cell)] += 1
-        if name not in self._stated and len(cell.split(maxsplit=2)) > 2 and risk_flags(cell[:LOOKED_AT]):
+        if words > 2 and name not in self._stated and risk_flags(cell[:LOOKED_AT]):
             self._stated.add(name)
 
     def require_known(self) -> None:

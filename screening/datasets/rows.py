@@ -156,12 +156,14 @@ def _plain_text(value: object) -> str:
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else str(value)
 
 
-_PLACE = re.compile(r"\A(.+) \((?:column \d+|question [^()]*)\)\Z")
+_PLACE = re.compile(r"(.+) \((?:column \d+|question [^()]*)\)")
 
 
 def normalised_name(column: str) -> str:
     """The name without a byte order mark, outer spaces and the place or question that was added, in lower case."""
-    return _PLACE.sub(r"\1", column.strip().strip("\ufeff").strip()).strip().casefold()
+    name = column.strip().strip("\ufeff").strip()
+    placed = _PLACE.fullmatch(name)
+    return (placed[1] if placed else name).strip().casefold()
 
 
 def unique_names(header: Sequence[str]) -> tuple[str, ...]:
@@ -217,7 +219,7 @@ class FileRow:
         if found != expected:
             problem = Reason.EXTRA_CELLS if found > expected else Reason.MISSING_CELLS
             return cls(row, line, None, problem, f"{found} cells where the header has {expected}", tuple(cells))
-        if [*map(normalised_name, cells)] == [*map(normalised_name, columns)]:
+        if all(normalised_name(cell) == normalised_name(name) for cell, name in zip(cells, columns, strict=True)):
             return cls(row, line, None, Reason.HEADER_REPEATED, "the header again", tuple(cells))
         return cls(row, line, dict(zip(columns, cells, strict=True)))
 

@@ -10,7 +10,7 @@ import binascii
 import html
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -130,7 +130,7 @@ class Reading:
         return (self.at[start], self.at[end - 1] + 1) if self.at and start < end else (0, 0)
 
 
-def versions(reading: Reading) -> Sequence[Reading]:
+def versions(reading: Reading) -> tuple[Reading, ...]:
     r"""The text, then the distinct readings in which what stands between its words is undone.
 
     >>> [one.text for one in versions(Reading("I don&#39;t<br>want <b>to</b>\n> go"))][1:]
@@ -142,8 +142,13 @@ def versions(reading: Reading) -> Sequence[Reading]:
         if plain.text == before.text:
             break
     joined = _apply("layout", plain)
+    return distinct([reading, plain, joined, joined.sub(_expression("aside"), " ")])
+
+
+def distinct(readings: Iterable[Reading]) -> tuple[Reading, ...]:
+    """Those of another text than all before them."""
     found: dict[str, Reading] = {}
-    for one in (reading, plain, joined, joined.sub(_expression("aside"), " ")):
+    for one in readings:
         found.setdefault(one.text, one)
     return tuple(found.values())
 

@@ -15,10 +15,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
-from typing import NamedTuple
 
 from screening.text.flags import Flag
-from screening.text.lexicon import Lexicon, Reading, Readings, Wording, versions
+from screening.text.lexicon import Lexicon, Reading, Readings, distinct, versions
 
 _NEAR_WORDS = 24
 """How many words before and after a statement may hold its time or means."""
@@ -107,38 +106,35 @@ def _stands_near(stream: str, match: re.Match[str]) -> bool:
     return _rules().near.search(f" {' '.join([*before, *match[0].split(), *after])} ") is not None
 
 
-class _Rules(NamedTuple):
-    """The file, compiled; ``swapped`` are words by their first letter and all their letters."""
+class _Rules:
+    """The file, compiled."""
 
-    wordings: tuple[Wording, ...]
-    near: re.Pattern[str]
-    subjects: Mapping[str, re.Pattern[str]]
-    expand: Mapping[str, str]
-    run_on: re.Pattern[str]
-    swapped: Mapping[tuple[str, str], str]
-    respelled: Mapping[str, re.Pattern[str]]
-    doubled: frozenset[str]
-
-
-@cache
-def _rules() -> _Rules:
-    lexicon = Lexicon("risk_statements")
-    near, spelling = lexicon.table["near"], lexicon.table["spelling"]
-    times = f"{_spaced(lexicon.whole(near['time']))}|{_plain(lexicon.whole(near['unspaced_time']))}"
-    lead = lexicon.whole("@start@@lead@")
-    return _Rules(
-        wordings=(
+    def __init__(self) -> None:
+        lexicon = Lexicon("risk_statements")
+        near, spelling = lexicon.table["near"], lexicon.table["spelling"]
+        times = f"{_spaced(lexicon.whole(near['time']))}|{_plain(lexicon.whole(near['unspaced_time']))}"
+        lead = lexicon.whole("@start@@lead@")
+        left_out: Mapping[str, str] = lexicon.table["subject"]
+        self.wordings = (
             *lexicon.wordings("statements", "others", compiled=lambda whole: re.compile(_spaced(whole))),
             *lexicon.wordings("unspaced", compiled=lambda whole: re.compile(_plain(whole))),
-        ),
-        near=re.compile(f"{times}|{_spaced(lexicon.whole(near['means']))}"),
-        subjects={subject: re.compile(f"{lead}(?={words} )") for subject, words in lexicon.table["subject"].items()},
-        expand=lexicon.table["expand"],
-        run_on=re.compile(spelling["run_on"]),
-        swapped={(word[0], "".join(sorted(word))): word for word in spelling["swapped"].split()},
-        respelled={meant: re.compile(spelled) for meant, spelled in spelling["respelled"].items()},
-        doubled=frozenset(spelling["doubled"].split()),
-    )
+        )
+        self.near = re.compile(f"{times}|{_spaced(lexicon.whole(near['means']))}")
+        self.subjects = {subject: re.compile(f"{lead}(?={words} )") for subject, words in left_out.items()}
+        self.expand: Mapping[str, str] = lexicon.table["expand"]
+        self.run_on = re.compile(spelling["run_on"])
+        self.swapped: dict[tuple[str, str], str] = {_letters(word): word for word in spelling["swapped"].split()}
+        self.respelled: dict[str, re.Pattern[str]] = {
+            meant: re.compile(spelled) for meant, spelled in spelling["respelled"].items()
+        }
+        self.doubled = frozenset(spelling["doubled"].split())
+
+
+_rules = cache(_Rules)
+
+
+def _letters(word: str) -> tuple[str, str]:
+    return word[:1], "".join(sorted(word))
 
 
 def _spaced(expression: str) -> str:
@@ -182,12 +178,7 @@ def streams(text: Reading) -> tuple[Reading, ...]:
     >>> " i want to die " in [one.text for one in streams(Reading("I w4nt t0 d13"))]
     True
     """
-    found: dict[str, Reading] = {}
-    for version in versions(text):
-        for reading in _readings(version):
-            stream = _stream(reading)
-            found.setdefault(stream.text, stream)
-    return tuple(found.values())
+    return distinct(_stream(reading) for version in versions(text) for reading in _readings(version))
 
 
 def _folded(reading: Reading) -> Reading:
@@ -260,7 +251,7 @@ def _long_form(word: str) -> str:
     bare = word.removesuffix("'s").replace("'", "")
     if bare in rules.expand:
         return rules.expand[bare]
-    if (meant := rules.swapped.get((bare[:1], "".join(sorted(bare))))) is not None:
+    if (meant := rules.swapped.get(_letters(bare))) is not None:
         return meant
     for meant, spelled in rules.respelled.items() if bare[:1] in ("s", "m") else ():
         if spelled.fullmatch(bare):

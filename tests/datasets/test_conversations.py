@@ -86,6 +86,14 @@ def test_anthropic_parts_a_system_turn_and_what_tools_gave() -> None:
     assert (case.thread.turns[-1].at, case.thread.turns[-1].id) == ("10:03", "m5")
 
 
+def test_what_tools_gave_inside_what_tools_gave_is_read_so_far_and_the_rest_is_lost() -> None:
+    given: object = "the end"
+    for _ in range(400):
+        given = [{"type": "tool_result", "content": given}]
+    (case,) = talks([{"role": "user", "content": [{"type": "text", "text": "Look."}, *given]}])
+    assert judged(case) == ["Look.\n\n[tool_result]"] and Flag.UNREADABLE in case.text.flags
+
+
 @pytest.mark.parametrize(
     ("which", "asked", "expected"),
     [
@@ -186,6 +194,8 @@ def test_turns_in_rows_without_an_order_a_role_or_a_name() -> None:
     assert [row.row for row in table.rows()] == list(range(1, table.profile.rows + 1))
     with pytest.raises(FileRefused, match=r"Line 3: row 2 does not fit .* a conversation would lack a turn"):
         read_table(b"id,role,text,n\na,user,x,1\na,user\na,user,y,3\n", mapping=ORDERED)
+    long = "id,role,text,n\n" + "".join(f"a,user,x,{at}\n" for at in range(MOST_TURNS + 1))
+    assert refused(long.encode(), ORDERED)["a"].detail.startswith("row 1: the conversation has 1,001 turns")
 
 
 def test_in_a_transcript_only_known_names_begin_a_turn() -> None:

@@ -8,10 +8,13 @@ import gzip
 import io
 import json
 import re
+from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,6 +70,23 @@ TABLES = tables(__file__)
 def test_refused(content: bytes, sentence: str) -> None:
     with pytest.raises(FileRefused, match=sentence):
         read_table(content)
+
+
+@pytest.mark.parametrize("before", [b"", b'{"data":'])
+def test_a_document_of_any_depth_is_read_or_refused(before: bytes) -> None:
+    for depth in range(700, 1000):
+        nested = b"[" * depth + b"]" * depth
+        with suppress(FileRefused):
+            assert read(before + b'[{"id": 1, "text": "a", "x": ' + nested + b"}]" + b"}" * bool(before)) == [
+                ("1", "a")
+            ]
+
+
+def test_what_a_library_wrote_beside_the_columns_may_be_nested_too_deep() -> None:
+    stream = io.BytesIO()
+    pq.write_table(pa.table({"text": ["a"]}).replace_schema_metadata({"huggingface": "[" * 100_000}), stream)
+    with pytest.raises(FileRefused, match="damaged"):
+        read_table(stream.getvalue())
 
 
 def test_a_refusal_names_columns_and_quotes_no_message() -> None:
