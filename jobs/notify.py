@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from time import monotonic, thread_time
@@ -87,10 +87,9 @@ def words(notice: Notice, link: str | None) -> tuple[str, str]:
 
 
 def body_of(message: Message, link: str | None, now: datetime) -> Mapping[str, Any]:
-    title, text = words(message.notice, link)
-    notice = message.notice
-    priority = None if notice.priority is None else notice.priority.name
-    told = {"id": message.id, "event": notice.event, "priority": priority, "fault": notice.what, "count": notice.count}
+    title, text = words(message, link)
+    told = {"id": message.id, "event": message.event, "fault": message.what, "count": message.count}
+    told["priority"] = None if message.priority is None else message.priority.name
     return told | {"title": title, "text": text, "link": link, "sent_at": now.isoformat(timespec="seconds")}
 
 
@@ -200,12 +199,11 @@ class Notifier:
         if any(one.cause == entries.NO_PROGRESS for one in still):
             outbox.keep_fault(self.db, health.Fault.MODEL, now, down=True)
 
-    def _send(self, message: Message) -> bool:
+    def _send(self, due: Message) -> bool:
         private, now = self.settings.notify_private_addresses, self.clock()
-        if (notice := outbox.still_so(self.db, message.notice, now)) is None:
-            outbox.record_needless(self.db, message, now)
+        if (message := outbox.still_so(self.db, due, now)) is None:
+            outbox.record_needless(self.db, due, now)
             return False
-        message = replace(message, notice=notice)
         address = current(self.db).settings.public_address
         link = f"{address.rstrip('/')}/inbox" if address else None
         try:
@@ -213,7 +211,7 @@ class Notifier:
                 body, timestamp = body_of(message, link, now), int(now.timestamp())
                 channels.post(message.target, message.secret, message.id, body, timestamp, private=private)
             else:
-                channels.send(message.target, *words(message.notice, link), private=private)
+                channels.send(message.target, *words(message, link), private=private)
         except (NotSent, ValueError) as problem:
             log.warning("a notification did not go out: %s", problem)
             outbox.record_failed(self.db, message, str(problem), self.clock())

@@ -33,7 +33,7 @@ from storage.batches import pending, screenings, single_texts
 from storage.batches.batch_state import Caps
 from storage.batches.configurations import Configurations
 from storage.batches.counts import Totals
-from storage.batches.pending import record_error, record_interruption
+from storage.batches.pending import record_error
 from storage.batches.screenings import CaseForScreening, End, EndedRun, Suspect, give_back, start_case
 from storage.database import Database, is_lost_connection
 from storage.research.comparisons import end_comparison, keep_compared, lose_calls, next_due
@@ -123,8 +123,9 @@ class ScreeningJob:
                 more |= {"stops_batch": error.stops_batch, "again_in": self._again_in(case, error)}
             else:
                 log.error("case %s failed: %s", case.case_id, type(error).__name__)
-            if is_lost_connection(error):
-                await retry_in_thread(record_interruption, self.db, case.case_id, self.clock(), **more)
+            if is_lost_connection(error):  # it stays ready, and its start without an end
+                lost = "connection_lost", "the database went away", spend.lost_calls
+                await retry_in_thread(pending.keep_error, self.db, case.case_id, *lost, self.clock())
             else:
                 await retry_in_thread(record_error, self.db, case.case_id, *told(error), self.clock(), **more)
 

@@ -226,28 +226,26 @@ def change(db: Database, by: Acting, settings: SiteSettings, based_on: int) -> S
     by the same person again is the version that the first made. The stop button stays as it is.
     """
     require(by.actor, Action.CHANGE_SETTINGS)
-    with db.write() as conn:
-        serialise(conn)
-        before = current(conn)
+
+    def made_from(before: SettingsVersion) -> SiteSettings:
         after = settings.model_copy(update={"stopped": before.settings.stopped})
-        if (before.version, before.by, before.settings) == (based_on + 1, by.id, after):
-            return before
-        if before.version != based_on:
+        again = (before.version, before.by, before.settings) == (based_on + 1, by.id, after)
+        if before.version != based_on and not again:
             raise Stale("the settings were changed in the meantime")
-        return _add(conn, by, before, after, "settings_changed")
+        return after
+
+    return _add(db, by, "settings_changed", made_from)
 
 
 def accept_model_name(db: Database, by: Acting, name: str) -> SettingsVersion:
     """Let answers under this name of a model count from now on, in what begins after it; twice changes nothing."""
     require(by.actor, Action.CHANGE_SETTINGS)
-    with db.write() as conn:
-        serialise(conn)
-        before = current(conn)
-        if name in before.settings.accepted_model_names:
-            return before
-        names = (*before.settings.accepted_model_names, name)
-        after = before.settings.model_copy(update={"accepted_model_names": names})
-        return _add(conn, by, before, after, "model_name_accepted")
+
+    def made_from(before: SettingsVersion) -> SiteSettings:
+        names = dict.fromkeys((*before.settings.accepted_model_names, name))
+        return before.settings.model_copy(update={"accepted_model_names": tuple(names)})
+
+    return _add(db, by, "model_name_accepted", made_from)
 
 
 def settings_now(db: Database, settings: Settings) -> Settings:
@@ -258,30 +256,29 @@ def settings_now(db: Database, settings: Settings) -> Settings:
 
 def stop(db: Database, by: Acting) -> SettingsVersion:
     """Press the stop button; pressing it twice changes nothing."""
-    return _switch(db, by, Action.STOP, True, "stopped")
+    require(by.actor, Action.STOP)
+    return _add(db, by, "stopped", lambda before: before.settings.model_copy(update={"stopped": True}))
 
 
 def start(db: Database, by: Acting) -> SettingsVersion:
-    return _switch(db, by, Action.START, False, "started")
+    require(by.actor, Action.START)
+    return _add(db, by, "started", lambda before: before.settings.model_copy(update={"stopped": False}))
 
 
-def _switch(db: Database, by: Acting, allowed: Action, stopped: bool, action: str) -> SettingsVersion:
-    require(by.actor, allowed)
+def _add(
+    db: Database, by: Acting, action: str, made_from: Callable[[SettingsVersion], SiteSettings]
+) -> SettingsVersion:
+    """A new version made from the one in force, which no other replaces meanwhile; that one where nothing differs."""
     with db.write() as conn:
         serialise(conn)
         before = current(conn)
-        if before.settings.stopped is stopped:
+        after = made_from(before)
+        body, old = after.model_dump(mode="json"), before.settings.model_dump(mode="json")
+        if not (changed := sorted(name for name in body if body[name] != old[name])):
             return before
-        return _add(conn, by, before, before.settings.model_copy(update={"stopped": stopped}), action)
-
-
-def _add(conn: Connection, by: Acting, before: SettingsVersion, after: SiteSettings, action: str) -> SettingsVersion:
-    body = after.model_dump(mode="json")
-    version = before.version + 1
-    conn.execute(insert(settings_versions).values(version=version, body=body, by=by.id, at=by.now))
-    old = before.settings.model_dump(mode="json")
-    changed = sorted(name for name in body if body[name] != old[name])
-    append(conn, by, action, f"settings/{version}", {"changed": changed}, settings_versions)
+        version = before.version + 1
+        conn.execute(insert(settings_versions).values(version=version, body=body, by=by.id, at=by.now))
+        append(conn, by, action, f"settings/{version}", {"changed": changed}, settings_versions)
     return SettingsVersion(version=version, settings=after, by=by.id, at=by.now)
 
 

@@ -93,9 +93,9 @@ def unblind(
     conn: Connection, person_id: str, case_ids: Iterable[str], now: datetime, *, before_review: bool = True
 ) -> None:
     """Keep that this person knows of these cases, in the caller's transaction; the first time counts."""
-    for case_id in case_ids:
-        row = {"case_id": case_id, "reviewer": person_id, "before_review": before_review, "at": now}
-        conn.execute(insert_into(unblindings).values(row).on_conflict_do_nothing())
+    same = {"reviewer": person_id, "before_review": before_review, "at": now}
+    if rows := [{"case_id": case_id, **same} for case_id in case_ids]:
+        conn.execute(insert_into(unblindings).on_conflict_do_nothing(), rows)
 
 
 def reveal(conn: Connection, by: Acting, case_id: str, *, open_at_once: bool = False, browsing: bool = False) -> bool:

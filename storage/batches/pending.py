@@ -62,7 +62,7 @@ def pending_cases(
 
 
 def record_error(
-    db: Database,
+    db: Source,
     case_id: str,
     kind: str,
     message: str,
@@ -79,7 +79,7 @@ def record_error(
     batch is paused with ``kind`` as its reason, and the case goes on with it. A single text is all of its batch:
     it waits for its retry request with the error, for whoever watches it to see. Raises UnknownCase.
     """
-    with db.write() as conn:
+    with writing(db) as conn:
         if stops_batch:  # its row before its sums, as whoever adds rows has it: no two wait for each other
             its = select(cases.c.batch_id).where(cases.c.id == case_id).scalar_subquery()
             conn.execute(select(batches.c.id).where(batches.c.id == its).with_for_update(key_share=True))
@@ -87,7 +87,7 @@ def record_error(
         if again_in is not None:
             end_starts(conn, case_id, not_before=shared_now(conn, now) + min(again_in, LONGEST_PUT_OFF))
         elif not stops_batch or place.kind == "interactive":
-            end_starts(conn, case_id, **PARKED)
+            end_starts(conn, case_id, ready_at=None)
         else:
             end_starts(conn, case_id)
             pause_for_fault(conn, place.batch_id, kind, now)
@@ -102,30 +102,20 @@ def pause_for_fault(db: Source, batch_id: str, kind: str, now: datetime) -> None
             pause_in(conn, SYSTEM.at(now), batch_id, kind[:LONGEST_KIND])
 
 
-def record_interruption(db: Database, case_id: str, now: datetime, *, calls: int = 0) -> None:
-    """Note that the database went away in the middle of an attempt: the case stays ready and is taken up again.
-
-    The start stays without an end, as when a worker dies: a case over which this keeps happening goes to a human.
-    ``calls`` were made and paid without a draw that counts.
-    """
-    with db.write() as conn:
-        keep_error(conn, case_id, "connection_lost", "the database went away", calls, now)
-
-
-def keep_error(
-    conn: Connection, case_id: str, kind: str, message: str, calls: int, now: datetime
-) -> Row[Any, Any, Any, Any]:
-    """The error as a fact, and its calls in the batch's counts as lost, in the caller's transaction; returns the case's
-    batch with its kind, and its row there. Raises UnknownCase.
+def keep_error(db: Source, case_id: str, kind: str, message: str, calls: int, now: datetime) -> Row[Any, Any, Any, Any]:
+    """The error as a fact, and its calls in the batch's counts as lost; returns the case's batch with its kind, and its
+    row there. The start stays without an end, as when a worker dies: a case over which this keeps happening goes to a
+    person. Raises UnknownCase.
     """
     query = select(cases.c.batch_id, cases.c.row, cases.c.reference, batches.c.kind)
     query = query.join(batches, batches.c.id == cases.c.batch_id)
-    if (place := conn.execute(query.where(cases.c.id == case_id)).first()) is None:
-        raise UnknownCase(case_id)
     error = {"kind": kind[:LONGEST_KIND], "message": message[:LONGEST_MESSAGE], "calls": calls, "at": now}
-    conn.execute(case_errors.insert(), {"case_id": case_id, **error})
-    waiting = Kind(outcome=PENDING, reference=place.reference)
-    counts.add(conn, place.batch_id, place.row, {waiting: 0}, Totals(lost_calls=calls))
+    with writing(db) as conn:
+        if (place := conn.execute(query.where(cases.c.id == case_id)).first()) is None:
+            raise UnknownCase(case_id)
+        conn.execute(case_errors.insert(), {"case_id": case_id, **error})
+        waiting = Kind(outcome=PENDING, reference=place.reference)
+        counts.add(conn, place.batch_id, place.row, {waiting: 0}, Totals(lost_calls=calls))
     return place
 
 
@@ -137,13 +127,13 @@ def begin_start(conn: Connection, case_id: str, worker: str) -> int | None:
 
 
 def end_starts(db: Source, case_id: str, **more: datetime | None) -> None:
-    """Record that all attempts at the case have ended in an orderly way, with ``more`` of when it is taken up again."""
+    """Record that all attempts at the case have ended in an orderly way, with ``more`` of when it is taken up again:
+    without a ``ready_at`` when somebody asks for a retry.
+    """
     with writing(db) as conn:
         conn.execute(_END_STARTS.values(starts=0, **more), {"one": case_id})
 
 
-PARKED: dict[str, None] = {"ready_at": None}
-"""Set aside until somebody asks for a retry."""
 # Written once: every case begins and ends with them.
 TAKE_OUT = waiting_cases.delete().where(waiting_cases.c.case_id == bindparam("one"))
 _END_STARTS = update(waiting_cases).where(waiting_cases.c.case_id == bindparam("one"))

@@ -19,7 +19,7 @@ from storage.batches import batches, intake
 from storage.batches.batch_state import BatchState, standing
 from storage.batches.configurations import Configuration, Configurations
 from storage.batches.intake import IntakeClosed
-from storage.batches.pending import PARKED, end_starts, keep_error, waiting_single_texts
+from storage.batches.pending import record_error, waiting_single_texts
 from storage.batches.screenings import committed_runs
 from storage.database import Database, insert_into, record
 from storage.schema import batches as batches_table
@@ -209,8 +209,7 @@ _UNSEEN = (
 def withdraw(db: Database, case_id: str, now: datetime) -> None:
     """Stop working on a case that nobody watches: it stays pending with that reason, until a retry request."""
     with db.write() as conn:
-        keep_error(conn, case_id, "unwatched", "nobody watched this text any more", 0, now)
-        end_starts(conn, case_id, **PARKED)
+        record_error(conn, case_id, "unwatched", "nobody watched this text any more", now)
         conn.execute(delete(live_runs).where(live_runs.c.case_id == case_id))
 
 

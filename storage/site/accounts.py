@@ -221,13 +221,11 @@ def list_accounts(db: Database, actor: Actor) -> tuple[Account, ...]:
     return tuple(map(_account, db.rows(select(accounts).order_by(accounts.c.display_name, accounts.c.id))))
 
 
-_ACTIVE = select(accounts).where(accounts.c.active.is_(True)).order_by(accounts.c.display_name)
-
-
 def colleagues(db: Database, actor: Actor) -> tuple[Actor, ...]:
     """Other people who can read cases, to whom a case may be handed."""
     require(actor, Action.CLAIM_NEXT)
-    people = (_account(row).actor for row in db.rows(_ACTIVE))
+    active = select(accounts).where(accounts.c.active.is_(True)).order_by(accounts.c.display_name)
+    people = (_account(row).actor for row in db.rows(active))
     return tuple(person for person in people if person.id != actor.id and person.roles & {Role.REVIEWER, Role.SENIOR})
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, exists, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, and_, delete, exists, func, insert, or_, select, update
 
 from screening.pipeline.files import NOT_THE_MODEL
 from storage.database import Database, Source, insert_into, reading
@@ -68,32 +68,26 @@ def end(db: Database, name: str) -> None:
 
 def processes(conn: Connection, now: datetime) -> Sequence[Row[Any]]:
     """The rows of those seen within the last week, the freshest first, and whether each is ``alive``."""
-    query = select(process_heartbeats, _is_alive(conn, now).label("alive"))
+    moment = shared_now(conn, now)
+    alive = and_(_beat.seen_at > moment - DEAD_AFTER, _beat.seen_at < moment + DEAD_AFTER)
+    query = select(process_heartbeats, alive.label("alive"))
     return conn.execute(query.order_by(_beat.seen_at.desc(), _beat.name)).all()
 
 
-def _is_alive(conn: Connection, now: datetime) -> ColumnElement[bool]:
-    moment = shared_now(conn, now)
-    return and_(_beat.seen_at > moment - DEAD_AFTER, _beat.seen_at < moment + DEAD_AFTER)
+def _workers(conn: Connection, now: datetime) -> list[Row[Any]]:
+    return [one for one in processes(conn, now) if one.kind == "worker"]
 
 
 def live_workers(db: Source, now: datetime) -> int:
     with reading(db) as conn:
-        return conn.execute(select(func.count()).where(_beat.kind == "worker", _is_alive(conn, now))).scalar_one()
-
-
-def _newest_worker_beat(conn: Connection, before: datetime | None = None) -> datetime | None:
-    """When any worker last said that it lives; None where none did within a week."""
-    query = select(func.max(_beat.seen_at, type_=Moment)).where(_beat.kind == "worker")
-    seen: datetime | None = conn.execute(query if before is None else query.where(_beat.seen_at < before)).scalar()
-    return seen
+        return sum(bool(one.alive) for one in _workers(conn, now))
 
 
 def workers_answer(db: Database, now: datetime) -> tuple[bool, datetime | None]:
     """Whether a worker answers at the moment, and when one last gave a sign of life; None within a week."""
     with db.read() as conn:
-        moment = shared_now(conn, now)
-        seen = _newest_worker_beat(conn, moment + DEAD_AFTER)
+        moment, workers = shared_now(conn, now), _workers(conn, now)
+    seen = next((one.seen_at for one in workers if one.seen_at < moment + DEAD_AFTER), None)
     return seen is not None and moment - seen < SILENT_AFTER, seen
 
 
@@ -143,30 +137,24 @@ def changes(conn: Connection, now: datetime) -> tuple[Mapping[Fault, str | None]
     return new, frozenset(known.keys() - here.keys() - _FOUND_ELSEWHERE)
 
 
-def begin(conn: Connection, fault: Fault, now: datetime, cause: str | None = None) -> bool:
-    """Keep that a fault is here, and what told of it where that is known; whether it was not known before."""
-    lasts = _fault.name == fault.value, _fault.ended_at.is_(None)
-    kept = _fault.cause if cause is None else cause
-    if conn.execute(update(site_faults).where(*lasts).values(cause=kept)).rowcount:
+def keep(conn: Connection, fault: Fault, now: datetime, *, down: bool, cause: str | None = None) -> bool:
+    """Keep that a fault is here, and what told of it where that is known, or that it is over; whether that is new."""
+    lasting = update(site_faults).where(_fault.name == fault.value, _fault.ended_at.is_(None))
+    if not down:
+        return bool(conn.execute(lasting.values(ended_at=now)).rowcount)
+    if conn.execute(lasting.values(cause=_fault.cause if cause is None else cause)).rowcount:
         return False
     conn.execute(insert(site_faults).values(name=fault.value, began_at=now, cause=cause))
     return True
 
 
-def finish(conn: Connection, fault: Fault, now: datetime) -> bool:
-    """Keep that a fault is over; whether it had lasted."""
-    lasted = _fault.name == fault.value, _fault.ended_at.is_(None)
-    return bool(conn.execute(update(site_faults).where(*lasted).values(ended_at=now)).rowcount)
-
-
 def _no_worker(conn: Connection, now: datetime, *, lasts: bool) -> bool:
     """Once it began a worker alone ends it: signs of life are forgotten after a week, and batches are cancelled."""
-    if live_workers(conn, now):
+    workers = _workers(conn, now)
+    if any(one.alive for one in workers):
         return False
-    if lasts:
-        return True
     waits = exists(select(pending_cases.c.case_id).where(pending_cases.c.ready_at < now - DEAD_AFTER))
-    return _newest_worker_beat(conn) is not None or bool(conn.execute(select(waits)).scalar())
+    return lasts or bool(workers) or bool(conn.execute(select(waits)).scalar())
 
 
 def _no_model(conn: Connection, known: Row[Any, Any, Any] | None, now: datetime) -> tuple[bool, str | None]:

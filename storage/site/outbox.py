@@ -210,15 +210,14 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """One message to send, with where to. ``target`` and ``secret`` are for the sender alone."""
+class Message(Notice):
+    """One to send, with where to. ``target`` and ``secret`` are for the sender alone."""
 
     id: str
     recipient_id: str
     kind: Kind
     target: str
     secret: str | None
-    notice: Notice
     created_at: datetime
     attempts: int
 
@@ -297,26 +296,25 @@ def _late_follow_ups(now: datetime, before: datetime, last: int) -> Select[Any]:
     return query.having(or_(new, and_(_told.at <= before, _told.step < last))).order_by(_late_priority)
 
 
-def still_so(db: Database, notice: Notice, now: datetime) -> Notice | None:
-    """The notice as it is now, for whoever is about to send it: it counts only the cases of which there still is
+def still_so(db: Database, message: Message, now: datetime) -> Message | None:
+    """The message as it is now, for whoever is about to send it: it counts only the cases of which there still is
     something to tell. None where no such case is left, where a fault is over, or is here again.
     """
-    if notice.event == "fault":
-        lasting = {one.fault for one in health.open_faults(db)}
-        name = str(notice.what)
-        return notice if (name.removesuffix("_over") in lasting) is not name.endswith("_over") else None
-    if notice.event not in EVENTS or notice.priority is None:
-        return notice
+    if message.event == "fault":
+        lasting, name = {one.fault for one in health.open_faults(db)}, str(message.what)
+        return message if (name.removesuffix("_over") in lasting) is not name.endswith("_over") else None
+    if message.event not in EVENTS or message.priority is None:
+        return message
     with db.read() as conn:
         moment = shared_now(conn, now)
-        if notice.event == FOLLOW_UP:
+        if message.event == FOLLOW_UP:
             some = select(_late.case_id).where(_late.closed_at.is_(None), _late.due_at <= moment)
-            some = some.group_by(_late.case_id).having(_late_priority == notice.priority.value)
+            some = some.group_by(_late.case_id).having(_late_priority == message.priority.value)
         else:
-            its = _entry.closed_at.is_(None), _entry.priority == notice.priority
-            some = select(_entry.case_id).where(*its, *_waits(notice.event, moment))
-        left = conn.execute(select(func.count()).select_from(some.limit(notice.count).subquery())).scalar_one()
-    return replace(notice, count=left) if left else None
+            its = _entry.closed_at.is_(None), _entry.priority == message.priority
+            some = select(_entry.case_id).where(*its, *_waits(message.event, moment))
+        left = conn.execute(select(func.count()).select_from(some.limit(message.count).subquery())).scalar_one()
+    return replace(message, count=left) if left else None
 
 
 def _tell_cases(
@@ -350,7 +348,7 @@ def _change_fault(
     conn: Connection, recipients: Iterable[Recipient], fault: Fault, now: datetime, *, down: bool, cause: str | None
 ) -> bool:
     """Whether that is new; then all who are told of faults are told: the very first may be who cannot be reached."""
-    new = health.begin(conn, fault, now, cause) if down else health.finish(conn, fault, now)
+    new = health.keep(conn, fault, now, down=down, cause=cause)
     if new:
         notice = Notice(event="fault", what=fault.value if down else f"{fault.value}_over")
         _tell_all(conn, recipients, notice, now)
@@ -452,9 +450,10 @@ def take_due(db: Database, now: datetime, limit: int = 20) -> tuple[Message, ...
         conn.execute(taken.values(taken_until=moment + TAKEN_FOR, attempts=_out.attempts + 1))
         joined = select(notifications, _to.kind, _to.target, _to.secret).join(notification_recipients)
         rows = conn.execute(joined.where(_out.id.in_(ids)).order_by(*order)).all()
-    told = (record(Notice, row, priority=None if row.priority is None else Priority(row.priority)) for row in rows)
+    priorities = (None if row.priority is None else Priority(row.priority) for row in rows)
     return tuple(
-        record(Message, row, kind=Kind(row.kind), notice=notice) for row, notice in zip(rows, told, strict=True)
+        record(Message, row, kind=Kind(row.kind), priority=priority)
+        for row, priority in zip(rows, priorities, strict=True)
     )
 
 
@@ -476,22 +475,21 @@ def record_failed(db: Database, message: Message, problem: str, now: datetime) -
     """It did not go out: tried again after a growing pause, outside quiet hours, given up after a day. After some
     tries whoever comes next in the on-call order is told as well.
     """
-    notice, is_test = message.notice, message.notice.event == "test"
-    longest = _LONGEST_PAUSE_URGENT_S if notice.urgent else _LONGEST_PAUSE_S
+    is_test, longest = message.event == "test", _LONGEST_PAUSE_URGENT_S if message.urgent else _LONGEST_PAUSE_S
     pause = timedelta(seconds=pause_after(message.attempts - 1, _FIRST_PAUSE_S, longest))
     with db.write() as conn:
         moment, everybody = shared_now(conn, now), active_recipients(conn)
         to = next((one for one in everybody if one.id == message.recipient_id), None)
-        again = _allowed_moment(moment + pause, notice, to, current(conn).settings)
+        again = _allowed_moment(moment + pause, message, to, current(conn).settings)
         row = {"not_before": again, "error": problem[:120], "created_at": min(message.created_at, moment)}
         if is_test or moment - message.created_at > GIVE_UP_AFTER:
             row["given_up_at"] = moment
         _record(conn, "notification_failed", message, moment, problem[:80], **row)
         record_state(conn, message.recipient_id, problem[:120], moment)
         if to is not None and message.attempts == PASSED_ON_AFTER and not is_test:
-            later = [one for one in everybody if one.step > to.step and is_told(one, notice.event, notice.priority)]
+            later = [one for one in everybody if one.step > to.step and is_told(one, message.event, message.priority)]
             following = min((one.step for one in later), default=None)
-            _tell_all(conn, (one for one in later if one.step == following), notice, moment)
+            _tell_all(conn, (one for one in later if one.step == following), message, moment)
 
 
 def _record(
@@ -499,8 +497,7 @@ def _record(
 ) -> None:
     """What became of a try: in its row, and in the audit log, which is told a priority and a number."""
     conn.execute(update(notifications).where(_out.id == message.id).values(taken_until=None, **values))
-    notice = message.notice
-    told = {"event": notice.event, "priority": notice.priority, "what": notice.what, "count": notice.count}
+    told = {name: getattr(message, name) for name in ("event", "priority", "what", "count")}
     told |= {"to": message.recipient_id, "attempt": message.attempts, "problem": problem}
     append(conn, SYSTEM.at(now), action, message.id, {name: one for name, one in told.items() if one is not None})
 

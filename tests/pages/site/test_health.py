@@ -33,7 +33,7 @@ from storage.review.queue import counts
 from storage.review.reports import PriorityShift
 from storage.schema import audit_events
 from storage.settings_store import SiteSettings, change, stop
-from storage.site.health import Fault, beat, begin
+from storage.site.health import Fault, beat, keep
 from storage.site.outbox import Event, Kind, add_recipient, record_state
 from tests import databases, test_fault_matrix
 from tests.pages.conftest import Opener, words_on
@@ -144,7 +144,7 @@ def test_it_shows_what_is_urgent(open_page: Opener, page_database: Database, mon
         lines = progress.status_lines(page_database, NOW + timedelta(seconds=after))
         assert [good for good, _ in lines] == [well, well]
     with page_database.write() as conn:
-        begin(conn, Fault.MODEL, NOW)
+        keep(conn, Fault.MODEL, NOW, down=True)
     assert [well for well, _ in progress.status_lines(page_database, NOW + timedelta(seconds=5))] == [True, False]
     told = dict[Role, str]()
     for role in (Role.RESEARCHER, Role.REVIEWER):

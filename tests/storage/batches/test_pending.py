@@ -90,7 +90,7 @@ def test_an_error_is_kept_as_it_was_said_up_to_a_length(db: Database) -> None:
     first, second = waiting(db)
     for starts in (1, 2, 3):
         assert record_start(db, first) == starts, "the database went away: it counts as the worker's death does"
-        pending.record_interruption(db, first, NOW, calls=2)
+        pending.keep_error(db, first, "connection_lost", "the database went away", 2, NOW)
         assert waiting(db) == [first, second], "and it is taken up again"
     pending.record_error(db, first, "k" * 50, "m" * 600, LATER, calls=3)
     kept = db.rows(select(case_errors).order_by(case_errors.c.id))[2:]
