@@ -285,6 +285,7 @@ def _about(
 ) -> dict[str, object]:
     """The data card: files, steps, labels, sample, agents (of these settings, or recorded) and conditions."""
     texts = {item.id: item.text.text.encode("utf-8", "surrogatepass") for item in data.items}
+    asked = asks and not data.distributions
     return {
         **_described(data),
         "version": __version__,
@@ -292,8 +293,8 @@ def _about(
         "references": dict(Counter(str(item.reference or "none") for item in data.items)),
         "groups": dict(Counter(item.group for item in data.items if item.group)),
         "texts": {name: sha256(text).hexdigest() for name, text in texts.items()},
-        "agents": settings.sampler if asks else "recorded",
-        "model": settings.model if asks and not settings.simulated else None,
+        "agents": settings.agents if asked else "the file's distributions" if asks else "recorded",
+        "model": settings.model if asked and not settings.simulated else None,
         "seed": settings.seed,
         "conditions": {each.name: each.model_dump(mode="json") for each in conditions},
         "loop": "a round of Algorithm 1 begins only where it can be paid for all labels that are left",

@@ -65,9 +65,14 @@ def test_a_data_set_built_from_the_counts_gives_the_paper_s_row(
         assert limits == pytest.approx([0.037, 0.221, 0.695, 0.827], abs=0.001)
 
 
-def test_the_ten_conditions_and_ours_are_written_as_csv_and_latex(tmp_path: Path, run: Run) -> None:
+def test_the_ten_conditions_and_ours_are_written_as_csv_and_latex_and_the_card_names_no_model_that_was_not_asked(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
     file, table, latex = agents_csv(tmp_path, 6, 3, 1, 2, 1), tmp_path / "table.csv", tmp_path / "table.tex"
-    shown = run("evaluate", file, "--format", "csv", "--out", table, "--latex", latex)
+    shown = run("evaluate", file, "--format", "csv", "--out", table, "--latex", latex, "--capsule", tmp_path)
+    about = json.loads((tmp_path / "about.json").read_text(encoding="utf-8"))
+    assert (about["agents"], about["model"]) == ("the file's distributions", None)
     with table.open(encoding="utf-8-sig", newline="") as lines:
         rows = list(csv.DictReader(lines))
     assert [row["condition"] for row in rows][:5] == ["single-agent", "MV n=1", "MV n=3", "MV n=5", "B=10"]

@@ -125,7 +125,7 @@ def rows_of(path):
 def test_a_capsule_holds_all_but_the_texts_hashed_and_the_papers_numbers_beside_ours(tmp_path):
     capsule, file = tmp_path / "out", tmp_path / "train.csv"
     file.write_bytes(posts(8))
-    given = ["--format", "swmh", "--per-subreddit", "6", "--sampler", "simulated", "--conditions", "paper"]
+    given = ["--format", "swmh", "--per-subreddit", "6", "--conditions", "paper"]
     assert main(["evaluate", str(file), *given, "--capsule", str(capsule)]) == 0
     sums = dict(line.split("  ")[::-1] for line in (capsule / "SHA256SUMS").read_text().splitlines())
     assert set(sums) == {
