@@ -20,7 +20,7 @@ from jobs.process import retry_in_thread
 from jobs.runner import INTERACTIVE_PLACES, WorkerEnded
 from jobs.screening_job import UNWATCHED_EVERY_S, ScreeningJob
 from storage.batches import pending
-from storage.database import NEW_WORK
+from storage.schema import NEW_WORK
 
 INTERACTIVE, BATCH = "interactive", "batch"
 FEED_EVERY_S = 0.25

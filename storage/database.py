@@ -405,12 +405,6 @@ def _sqlite(url: URL, options: dict[str, Any], *, repeatable: bool) -> Engine:
     return engine
 
 
-NEW_WORK = "second_look_work"
-"""What PostgreSQL tells (`storage.schema.intake`): a case became ready, or something was done to a batch that may
-let its cases go on.
-"""
-
-
 class Changes:
     """One connection of its own, for one thread. The counter moves with every commit of any other connection; of a
     database server nothing is known, and anything may have been written.

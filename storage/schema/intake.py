@@ -134,10 +134,13 @@ batch_counts = table(
     Column("last_completed_at", Moment),
 )
 
-# A sign of new work, which PostgreSQL gives by a trigger made with the tables (`metadata.create_all`).
+NEW_WORK = "second_look_work"
+"""What PostgreSQL tells by triggers, which are made with the tables: a case became ready, or something was done to a
+batch that may let its cases go on.
+"""
 _POSTGRESQL = (
-    """CREATE FUNCTION second_look_tell_work() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-  PERFORM pg_notify('second_look_work', '');
+    f"""CREATE FUNCTION second_look_tell_work() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  PERFORM pg_notify('{NEW_WORK}', '');
   RETURN NULL;
 END $$""",
     "CREATE TRIGGER tell_ready AFTER INSERT OR UPDATE OF ready_at ON pending_cases "

@@ -20,8 +20,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from screening.review.policy import LOCAL_USER
 from storage.batches.batches import pause, resume, retry_failed
 from storage.batches.pending import record_error
-from storage.database import MIGRATIONS, NEW_WORK, NEWEST_REVISION, Changes, Database, insert_once, is_lost_connection
-from storage.schema import metadata, settings_versions
+from storage.database import MIGRATIONS, NEWEST_REVISION, Changes, Database, insert_once, is_lost_connection
+from storage.schema import NEW_WORK, metadata, settings_versions
 from tests.databases import prepare, write
 from tests.processes import processes
 from tests.storage.batch_of import LATER, NOW, batch, waiting
