@@ -19,13 +19,8 @@ from storage.settings_store import SiteSettings
 
 LABEL_WORDS: Mapping[review_form.ReviewLabel, str] = words_of(review_form.ReviewLabel, "label")
 STATE_WORDS: Mapping[State, str] = words_of(State, "case_state")
-PRIORITY_WORDS: Mapping[Priority, str] = {
-    Priority.P0: "P0 Immediate",
-    Priority.P1: "P1 Urgent",
-    Priority.P2: "P2 Same day",
-    Priority.P3: "P3 Routine",
-}
-PRIORITY_MEANINGS: Mapping[Priority, str] = {priority: words[3:] for priority, words in PRIORITY_WORDS.items()}
+PRIORITY_MEANINGS: Mapping[Priority, str] = words_of(Priority.__getitem__, "priority")
+PRIORITY_WORDS: Mapping[Priority, str] = {one: f"{one.name} {words}" for one, words in PRIORITY_MEANINGS.items()}
 PRIORITY_MARKS: Mapping[Priority, str] = {Priority.P0: "▲▲", Priority.P1: "▲", Priority.P2: "●", Priority.P3: "○"}
 
 CERTAINTY_WORDS: Mapping[int, str] = {1: "Guess", 2: "Low", 3: "Moderate", 4: "High", 5: "Certain"}

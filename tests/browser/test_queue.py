@@ -141,6 +141,7 @@ def _is_followed_up(page: Page, db: Database) -> None:
     expect(page.locator(".sld-receipt")).not_to_contain_text("closed")
     desk.sees(page, "1 follow-up open")
     assert page.evaluate(f"{PLACE}.kept") is True
+    assert not page.evaluate("window.pressed.isConnected"), "it would be another button by the end of a press"
     page.get_by_text("1 follow-up open").click()
     note = page.locator("[class*=st-key-follow_up_note_] input")
     note.press_sequentially("called, is with fam")

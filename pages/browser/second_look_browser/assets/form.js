@@ -22,7 +22,8 @@ export class Form {
   optional() {
     const { offer, choices, frozen } = this;
     const oninput = ({ target }) => this.set("note", target.value);
-    const note = { class: "sld-note", rows: 3, maxlength: offer.longest_note, readOnly: frozen, value: choices.note ?? "", oninput };
+    const value = choices.note ?? "";
+    const note = { class: "sld-note", rows: 3, maxlength: offer.longest_note, readOnly: frozen, value, oninput };
     return h("div", { class: "sld-optional" },
       this.fold("c", "Clinical coding (optional)", offer.coding),
       this.fold("d", "Reasons and note", offer.rest, h("label", { class: "sld-block" }, "Note", h("textarea", note))));
@@ -52,7 +53,8 @@ export class Form {
       const input = h("input", { type: many ? "checkbox" : "radio", name: `sld-${name}`, checked, onchange });
       return h("label", { class: `sld-chip sld-v-${value}` }, input, h("span", {}, keyed(words, key)));
     });
-    return h("fieldset", { class: look }, h("legend", {}, title, required && h("span", { class: "sld-required" }, " required")), chips);
+    const lacks = required && h("span", { class: "sld-required" }, " required");
+    return h("fieldset", { class: look }, h("legend", {}, title, lacks), chips);
   }
 
   set(name, value) {

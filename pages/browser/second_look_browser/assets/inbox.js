@@ -26,11 +26,12 @@ class Inbox {
       asked += 1;
       if (asked % LOOK_AT === 0) this.desk?.look();
     };
-    window.addEventListener("pagehide", sayGoodbye);
+    this.goodbye = () => this.root.isConnected && sayGoodbye();
+    window.addEventListener("pagehide", this.goodbye);
   }
 
   close() {
-    window.removeEventListener("pagehide", sayGoodbye);
+    window.removeEventListener("pagehide", this.goodbye);
     this.worker.terminate();
     this.queue.close();
     this.desk?.close();

@@ -84,6 +84,7 @@ function head(desk) {
   const open = stage === "reviewing" || (stage === "over" && desk.data.may_take);
   const left = open && shown.due ? shown.due - now : null; // counted here: it goes on on a cut line
   const words = left !== null && `${left > 0 ? "due in" : "overdue"} ${span(left)}`;
+  const late = left !== null && left <= 0 ? " sld-late" : "";
   const held = (shown?.expires ?? 0) - now;
   const low = stage === "reviewing" && held <= LOW_MS ? " sld-low" : "";
   const lease = stage === "read" ? "✓ reviewed by you" : `Assigned to you (${clock(held)}, renews while active)`;
@@ -91,7 +92,7 @@ function head(desk) {
   return h("div", { class: "sld-head", hidden: !shown?.name },
     h("h2", { class: "sld-name" }, shown?.name),
     h("span", priority, shown?.priority_words),
-    h("span", { class: `sld-why${left !== null && left <= 0 ? " sld-late" : ""}` }, [shown?.why, words].filter(Boolean).join(" · ")),
+    h("span", { class: `sld-why${late}` }, [shown?.why, words].filter(Boolean).join(" · ")),
     h("span", { class: `sld-lease${low}`, role: "timer", hidden: !["reviewing", "read"].includes(stage) }, lease));
 }
 
@@ -150,7 +151,8 @@ function near(texts) {
 // What the review became, and what others and the AI made of the case.
 function receipt(desk) {
   if (desk.stage !== "read" || desk.revising) return h("div", { class: "sld-receipt", role: "status" });
-  const { words, version, blind, becomes, follow_ups, receipt: { id, at }, engine, compared, others, rules, act, form } = desk.data.read;
+  const { words, version, blind, becomes, follow_ups, engine, compared, others, rules, act, form } = desk.data.read;
+  const { id, at } = desk.data.read.receipt;
   return h("div", { class: "sld-receipt", role: "status", title: `Audit ID ${id}, ${when(at)}` },
     h("p", {}, "✓ Saved: ", bold(words), version > 1 ? ` (version ${version}).` : "."),
     h("p", { class: "sld-follows" }, becomes),
@@ -216,15 +218,17 @@ function saveWords({ saving, revising, form }) {
 // it; the note outlives it.
 function leaveDialog(desk) {
   const { way } = desk;
-  const dialog = { class: "sld-leave", "aria-labelledby": "sld-leave-title", ref: (it) => (desk.dialog = it), onclose: () => desk.leaveClosed() };
+  const ref = (element) => (desk.dialog = element);
+  const dialog = { class: "sld-leave", "aria-labelledby": "sld-leave-title", ref, onclose: () => desk.leaveClosed() };
   if (!way) return h("dialog", dialog);
   const people = [["", "Choose a colleague"], ...(way.colleagues ?? [])].map(([value, name]) => h("option", { value }, name));
+  const note = h("input", desk.line("leaving"));
   const to = { class: "sld-input", value: way.to, onchange: ({ target }) => (way.to = target.value) };
   return h("dialog", dialog, h("form", { onsubmit: (event) => desk.confirm(event) },
     h("h3", { id: "sld-leave-title" }, way.title),
     small(way.words),
     way.colleagues && h("label", { class: "sld-block" }, "Transfer to", h("select", to, people)),
-    h("label", { class: "sld-block" }, `Note for the next reviewer${way.needed ? "" : " (optional)"}`, h("input", desk.line("leaving"))),
+    h("label", { class: "sld-block" }, `Note for the next reviewer${way.needed ? "" : " (optional)"}`, note),
     h("p", { class: "sld-refused", role: "alert" }, way.refused),
     h("div", { class: "sld-row" },
       h("button", { type: "submit", class: "sld-button sld-primary" }, way.title),

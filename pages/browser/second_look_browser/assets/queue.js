@@ -12,6 +12,8 @@ const ORDER = "N gives the most urgent unassigned case, whatever the order";
 const SEARCH = "Search ID, upload, group";
 const NOTHING = { still: [], pills: [], rows: [], disputed: [], of: 0, waits: 0, done: 0 }; // before the first answer
 
+// The colleague to give cases to, and the ids of these; null: a press opens a case.
+const NOBODY = { to: "", chosen: null };
 const COUNTED = 1000; // what is open is counted as far as this
 const count = (number) => (number > COUNTED ? `${COUNTED.toLocaleString("en")}+` : number.toLocaleString("en"));
 const options = (pairs) => pairs.map(([value, words]) => h("option", { value }, words));
@@ -55,15 +57,16 @@ export class Queue {
     this.now = NOTHING; // what the server said last
     this.rows = []; // those that stand there, also while what was said last waits until nobody is in the list
     this.held = this.searched = this.unfolded = false;
-    this.find = this.to = this.said = "";
+    this.find = this.said = "";
     this.wanted = 0; // how many rows; as many as the page begins with, until more are asked for
-    this.chosen = null; // the ids chosen to be given to a colleague; null: a press opens a case
+    Object.assign(this, NOBODY);
     this.still = [];
     this.failures = 0;
     this.gone = new AbortController();
     const { signal } = this.gone;
     document.addEventListener("keydown", (event) => this.onKey(event), { signal });
-    for (const kind of ["pointerdown", "keydown"]) document.addEventListener(kind, () => this.sound.wake(), { capture: true, signal });
+    const early = { capture: true, signal };
+    for (const kind of ["pointerdown", "keydown"]) document.addEventListener(kind, () => this.sound.wake(), early);
   }
 
   mounted() {
@@ -90,7 +93,8 @@ export class Queue {
   sought() {
     const find = this.find.trim();
     const texts = find && this.searched && { texts: "1" };
-    return { ...(find && { find }), ...texts, ...(this.wanted && { rows: this.wanted }), ...(this.unfolded && { reviews: "1" }) };
+    const rows = this.wanted && { rows: this.wanted };
+    return { ...(find && { find }), ...texts, ...rows, ...(this.unfolded && { reviews: "1" }) };
   }
 
   async ask() {
@@ -167,9 +171,8 @@ export class Queue {
   // Sets this in the address, which outlives a reload.
   turn(name, value) {
     setInAddress(name, value);
-    this.draw();
     this.inbox.desk?.draw();
-    this.ask();
+    this.set({});
   }
 
   // A press on a row opens its case, or chooses it to be given away.
@@ -185,11 +188,7 @@ export class Queue {
 
   assign() {
     this.inbox.desk.outbox.post("assign", { to: this.to, cases: [...this.chosen] });
-    this.choosing(null);
-  }
-
-  choosing(chosen) {
-    this.set({ chosen, to: "" });
+    this.set(NOBODY);
   }
 
   setSound(on) {
@@ -233,11 +232,13 @@ export class Queue {
   }
 
   view() {
-    const { now, sound } = this;
-    const rest = now.of - now.rows.length;
+    const { now } = this;
+    const rest = now.browse ? Math.min(now.of, MOST) - now.rows.length : 0;
     const more = () => this.set({ wanted: Math.min(MOST, (this.wanted || 8) + 32) });
     const fresh = now.rows.filter(({ id }) => !this.rows.some((row) => row.id === id)).length;
+    const changed = fresh ? `${fresh} new in the list · show` : "The list has changed · show";
     const showNow = () => this.set({ rows: now.rows, held: false });
+    const title = `${now.read}; ${count(now.waits)} in queue`;
     return h("section", { class: "queue", "aria-label": "Queue" },
       h("div", { class: "of-batch", hidden: !now.batch }, h("span", {}, "Only cases of ", h("b", {}, now.batch)),
         button("Show all", () => this.turn("batch", ""), "small")),
@@ -250,16 +251,22 @@ export class Queue {
       h("div", { class: "tools", hidden: !now.browse }, this.order()),
       this.giving(),
       this.listed(),
-      button(fresh ? `${fresh} new in the list · show` : "The list has changed · show", showNow, "changed", { hidden: !this.held }),
+      button(changed, showNow, "changed", { hidden: !this.held }),
       h("p", { class: "foot" }, h("span", {}, now.browse && this.ofWords()), " ",
-        button(`Show ${Math.min(32, rest)} more`, more, "link", { hidden: rest <= 0 || now.rows.length >= MOST || !now.browse })),
-      h("progress", { max: Math.max(1, now.done + now.waits), value: now.done, "aria-label": "Reviewed today", title: `${now.read}; ${count(now.waits)} in queue` }),
+        button(`Show ${Math.min(32, rest)} more`, more, "link", { hidden: rest <= 0 })),
+      h("progress", { max: Math.max(1, now.done + now.waits), value: now.done, "aria-label": "Reviewed today", title }),
       this.disputed(),
-      h("p", { class: "foot" },
-        h("span", { class: this.stale ? "live stale" : "live", title: `As of ${now.at}` }, this.stale || (now.at && "Live. ")),
-        button(`Sound for P0: ${sound.on ? "on" : "off"}`, () => this.setSound(!sound.on), "link", { "aria-pressed": String(sound.on) }), " · ",
-        button("Test sound", () => this.setSound(true).then(() => sound.play()))),
+      this.live(),
       this.inbox.page.may && this.own());
+  }
+
+  live() {
+    const { now, sound, stale } = this;
+    const pressed = { "aria-pressed": String(sound.on) };
+    return h("p", { class: "foot" },
+      h("span", { class: stale && "stale", title: `As of ${now.at}` }, stale || (now.at && "Live. ")),
+      button(`Sound for P0: ${sound.on ? "on" : "off"}`, () => this.setSound(!sound.on), "link", pressed), " · ",
+      button("Test sound", () => this.setSound(true).then(() => sound.play())));
   }
 
   waitWords() {
@@ -267,19 +274,21 @@ export class Queue {
     return at && `${count(waits)} in queue${late ? ` · ${late}` : ""}`;
   }
 
-  pill({ priority, mark, meaning, open, late }, at) {
-    const more = { "aria-pressed": String(this.priorities.includes(priority)) };
-    const words = [`${mark} ${priority} ${meaning} `, h("b", {}, count(open)), late && h("span", { class: "late" }, ` · ${late}`)];
-    return button(words, () => this.choose(priority), `pill t${priority[1]}`, more);
+  pill({ priority, mark, meaning, open, late }) {
+    const pressed = { "aria-pressed": String(this.priorities.includes(priority)) };
+    const overdue = late && h("span", { class: "late" }, ` · ${late}`);
+    const words = [`${mark} ${priority} ${meaning} `, h("b", {}, count(open)), overdue];
+    return button(words, () => this.choose(priority), `pill t${priority[1]}`, pressed);
   }
 
   search() {
     const oninput = ({ target }) => this.set({ find: target.value });
     const onchange = ({ target }) => this.set({ searched: target.checked });
+    const words = { placeholder: `${SEARCH}   /`, "aria-label": SEARCH, autocomplete: "off", value: this.find };
     const ref = (field) => (this.field = field);
-    const find = { type: "search", placeholder: `${SEARCH}   /`, "aria-label": SEARCH, autocomplete: "off", value: this.find, oninput, ref };
     const texts = h("input", { type: "checkbox", checked: this.searched, onchange });
-    return [h("input", find), h("label", { class: "check", hidden: !this.inbox.page.may_search_texts }, texts, "search text")];
+    const check = { class: "check", hidden: !this.inbox.page.may_search_texts };
+    return [h("input", { type: "search", ...words, oninput, ref }), h("label", check, texts, "search text")];
   }
 
   order() {
@@ -288,7 +297,7 @@ export class Queue {
     const hidden = !this.inbox.page.colleagues.length || Boolean(this.chosen);
     return [
       h("select", { "aria-label": "Order of the list", title: ORDER, value, onchange }, options(ORDERS)),
-      button("Assign to …", () => this.choosing(new Set()), "small", { hidden }),
+      button("Assign to …", () => this.set({ ...NOBODY, chosen: new Set() }), "small", { hidden }),
     ];
   }
 
@@ -302,7 +311,7 @@ export class Queue {
       h("div", { class: "tools" },
         h("select", { "aria-label": "Colleague", value: this.to, onchange }, people),
         button(words, () => this.assign(), "small", { disabled: !number || !this.to }),
-        button("Cancel", () => this.choosing(null))));
+        button("Cancel", () => this.set(NOBODY))));
   }
 
   listed() {
@@ -325,7 +334,7 @@ export class Queue {
     const press = {
       type: "button",
       onclick: ({ currentTarget }) => this.take(row, free, currentTarget),
-      "aria-pressed": String(this.chosen ? chosen : false),
+      "aria-pressed": this.chosen && String(chosen),
       "aria-disabled": String(!this.chosen && !free),
       "aria-current": here ? "true" : null,
     };
@@ -364,12 +373,14 @@ export class Queue {
       event.preventDefault();
       this.inbox.desk.once("open", { case: id });
     };
-    const mine = (now.reviews ?? []).map(([id, name, words]) => h("p", {}, h("a", { href: `?case=${id}`, onclick: open(id) }, name), ` · ${words}`));
+    const link = (id, name) => h("a", { href: `?case=${id}`, onclick: open(id) }, name);
+    const mine = (now.reviews ?? []).map(([id, name, words]) => h("p", {}, link(id, name), ` · ${words}`));
+    const about = { title: "Turn single keys off or on" };
     return h("div", { class: "own" },
       h("p", {}, now.exposure),
       h("details", {}, h("summary", { onclick }, "My reviews"), mine),
       h("p", { class: "foot" },
-        button(`Shortcuts: ${keys ? "on" : "off"}`, () => this.turn("keys", keys ? "off" : ""), "link", { title: "Turn single keys off or on" }), " · ",
+        button(`Shortcuts: ${keys ? "on" : "off"}`, () => this.turn("keys", keys ? "off" : ""), "link", about), " · ",
         button(`Text preview: ${covered ? "hidden" : "on"}`, () => this.turn("cover", covered ? "" : "1"))));
   }
 }
