@@ -37,7 +37,7 @@ from screening.review.triage import Reach
 from screening.settings import SIMULATED_NOTICE, Settings
 from screening.stopping.rules import SuccessiveElimination
 from screening.words import count_of
-from storage.batches.batches import NewBatch
+from storage.batches.batches import NewBatch, progress
 from storage.batches.intake import add_rows, close_intake
 from storage.research.recordings import recorded_batch
 
@@ -102,7 +102,7 @@ def evaluate(
     elif draws is not None or not asks or data.distributions:
         raise ValueError("--database records with this site's agents: leave out --draws, --sampler none and p_ columns")
     else:
-        book = asyncio.run(record_as_batch(database, data, settings))
+        book, max_usd = asyncio.run(record_as_batch(database, data, settings, max_usd))
     with recording.growing_file(record, book) if record else nullcontext() as keep:
         short = asks and asyncio.run(_record(data, conditions, book, settings, max_usd, keep))
     results, outcomes = recording.run_book(conditions, book)
@@ -152,13 +152,18 @@ def _first_draws(data: EvaluationData, draws: Path | None, record: Path | None) 
     return book
 
 
-async def record_as_batch(url: str, data: EvaluationData, settings: Settings) -> DrawBook:
-    """Screen the data set as a batch of this database, and return its draws. A case that fails stays pending; rows
-    that no model may be shown follow the others in the batch: they are escalated.
+async def record_as_batch(
+    url: str, data: EvaluationData, settings: Settings, max_usd: float | None = None
+) -> tuple[DrawBook, float | None]:
+    """Screen the data set as a batch of this database; its draws, and what it leaves of ``max_usd``. A case that fails
+    stays pending; rows that no model may be shown follow the others in the batch: they are escalated.
     """
+    if not settings.simulated:
+        price = partial(Agents(settings).cost_usd, configuration(settings, RECORDING))
+        await _tell_estimate(data, [RECORDING], DrawBook(data.items), price, settings, max_usd)
     with opened(url) as db:
         intake = {"provenance": data.provenance, "steps": [list(step) for step in data.steps], **data.sample}
-        new = NewBatch(name=data.title, reach=Reach.COUNT, intake=intake)
+        new = NewBatch(name=data.title, reach=Reach.COUNT, intake=intake, max_cost_usd=max_usd)
         batch_id = open_batch(db, LOCAL_USER, RECORDING, new, settings, system_clock)
         rows = (  # numbered anew, their original label in our words
             replace(row, row=number, reference_value=row.reference.value if row.reference else None)
@@ -167,10 +172,11 @@ async def record_as_batch(url: str, data: EvaluationData, settings: Settings) ->
         add_rows(db, batch_id, rows, system_clock())
         close_intake(db, LOCAL_USER.at(system_clock()), batch_id)
         await screen_batch(db, settings, batch_id)
-        recorded = recorded_batch(db, LOCAL_USER, batch_id)
+        recorded, spent = recorded_batch(db, LOCAL_USER, batch_id), progress(db, batch_id).cost_usd
     kept, pending = count_of(recorded.book.draws, "draw"), count_of(recorded.pending, "text")
     say(f"batch {batch_id}: {kept} kept, {pending} pending")
-    return DrawBook(data.items, recorded.book.nodes)
+    left = max_usd if max_usd is None else 0.0 if spent is None else max(0.0, max_usd - spent)
+    return DrawBook(data.items, recorded.book.nodes), left
 
 
 def read_book(path: Path, data: EvaluationData) -> DrawBook:

@@ -18,7 +18,8 @@ from storage.batches.batches import list_batches
 from storage.database import Database
 from storage.research.recordings import recorded_batch
 from storage.schema import cases, inbox_entries
-from tests.commands.conftest import Run
+from tests.commands.conftest import Run, StartStub
+from tests.stub_server import StubPlan
 
 Row = dict[str, float | None]
 COUNT_ROWS = (  # name, N, safe decided, FP, unsafe decided, FN; then accuracy, FPR, FNR, escalation as printed
@@ -119,6 +120,21 @@ def test_what_it_may_cost_is_told_first_and_nobody_is_asked_beyond_it(
     said = run(*asked, "--conditions", "MV n=3", "--max-usd", "0.0001")
     assert said.code == 3
     assert "about 3 calls to make, for about $0.01" in said.err and "1 case is short of draws: max_usd" in said.err
+
+
+def test_a_batch_that_keeps_the_draws_is_bounded_as_well_and_begun_at_no_unknown_price(
+    tmp_path: Path, run: Run, stub: StartStub
+) -> None:
+    url = f"sqlite:///{tmp_path}/kept.db"
+    file = posts(tmp_path, "id,text,label", "a,Had soup for lunch.,safe")
+    asked = ["evaluate", file, "--format", "csv", "--conditions", "MV n=1", "--database", url, "--max-usd", "5"]
+    assert run(*asked, "--sampler", "simulated").code == 0
+    server = stub(StubPlan())  # a server of one's own
+    said = run(*asked, "--sampler", "anthropic")
+    assert said.code == 2 and "calls to make, at a price that is not known" in said.err and not server.counters.requests
+    with closing(Database(url)) as db:
+        (kept,) = list_batches(db, LOCAL_USER)
+    assert kept.progress.caps.max_cost_usd == 5
 
 
 def test_a_corrected_data_set_is_read_by_its_final_labels(tmp_path: Path, run: Run) -> None:

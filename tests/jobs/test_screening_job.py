@@ -314,7 +314,7 @@ async def test_an_evaluation_beside_a_worker_screens_no_case_that_it_is_at(
         async with running(db, agents(0.05), worker="the worker"):
             batch(db, 20)
             await until(lambda: unended(db) > 0)
-            book = await asyncio.wait_for(record_as_batch(database_url, data, chosen), 90)
+            book, _ = await asyncio.wait_for(record_as_batch(database_url, data, chosen), 90)
     assert book.draws >= 6 * 72
     assert "internal_error" not in db.values(select(case_errors.c.kind)), "what a start that is refused ends with"
     told = capsys.readouterr().err
