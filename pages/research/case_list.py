@@ -245,7 +245,7 @@ def starts_of(db: Database, person: Actor, case_ids: Sequence[str]) -> Mapping[s
     """The masked beginning of each text; each is one view in the audit log, however often the page is drawn."""
     seen: MutableMapping[str, str] = st.session_state.setdefault("text_starts", {})
     if missing := [case_id for case_id in case_ids if case_id not in seen]:
-        found = cells.reveal_text_starts(db, person.at(context.now()), missing)
+        found = evidence.reveal_text_starts(db, person.at(context.now()), missing)
         seen.update({case_id: mask_line(start) for case_id, start in found.items()})
     return seen
 
@@ -320,14 +320,14 @@ def _text(db: Database, person: Actor, case: Result) -> None:
 def _tags(db: Database, person: Actor, case: Result) -> None:
     def add(words: str) -> None:
         try:
-            cells.add_tag(db, person.at(context.now()), case.case_id, words)
+            evidence.add_tag(db, person.at(context.now()), case.case_id, words)
         except ValueError as refused:
             st.toast(literal(str(refused)))
 
     def remove(tag: str) -> None:
-        cells.remove_tag(db, person.at(context.now()), case.case_id, tag)
+        evidence.remove_tag(db, person.at(context.now()), case.case_id, tag)
 
-    counts = cells.tag_counts(db, person, case.batch_id)
+    counts = evidence.tag_counts(db, person, case.batch_id)
     for tag in case.tags:
         st.button(f"✕ {literal(tag)}", key=f"untag_{tag}", on_click=remove, args=(tag,))
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -352,15 +352,15 @@ def _comments(db: Database, person: Actor, case: Result) -> None:
         words = str(st.session_state[f"new_comment_{case.case_id}"])
         try:
             if words.strip():
-                cells.add_remark(db, person.at(context.now()), case.case_id, words)
+                evidence.add_remark(db, person.at(context.now()), case.case_id, words)
         except ValueError as refused:
             st.error(f"Your comment was not saved: {literal(str(refused))}.")
             st.code(visible(words), language=None, wrap_lines=True)
 
-    written = cells.remarks(db, person, case.case_id)
+    written = evidence.remarks(db, person, case.case_id)
     with st.expander(f"Comments ({len(written)})"):
         for one in written:
-            st.text(f"{local_time(one.at)} {visible(one.author)}: {visible(one.remark)}")
+            st.text(f"{local_time(one.at)} {visible(one.author_name)}: {visible(one.remark)}")
         with st.form(f"comment_{case.case_id}", clear_on_submit=True, border=False):
             st.text_area("New comment", max_chars=4_000, height=80, key=f"new_comment_{case.case_id}")
             st.form_submit_button("Add comment", on_click=add)

@@ -19,7 +19,7 @@ from screening.review.triage import Priority
 from storage.database import Database
 from storage.review import adjudication, claims, inbox, queue, reviews
 from storage.review.claims import Claim, LeaseLost
-from storage.review.evidence import CaseText, Evidence, open_next, show
+from storage.review.evidence import CaseText, Evidence, open_next, reveal_text
 from storage.review.inbox import Place, Standing, standing
 from storage.review.reviews import Review
 from storage.schema import ERASED
@@ -265,7 +265,8 @@ def with_text(here: Here, desk: Desk, shown: CaseText | None = None) -> Desk:
     """The desk with the text on it; a line in the audit log, and one more text read since midnight UTC."""
     if desk.text is not None:
         return desk
-    found = shown or show(here.db, here.by, desk.case_id, desk.claim.token if desk.claim else None)
+    token = desk.claim.token if desk.claim else None
+    found = shown or reveal_text(here.db, here.by, desk.case_id, token, with_context=True)
     return replace(desk, text=found, left=found.left)
 
 

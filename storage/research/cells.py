@@ -1,5 +1,5 @@
 """Original labels against outcomes: how many cases of each; and the cases behind a number, or all of a batch:
-filtered, sorted, a page at a time, without their texts; with the tags and remarks of researchers.
+filtered, sorted, a page at a time, without their texts.
 
 Three ways lead to the cases of a list, each flat in the rows of its batch. Where few cases can be meant (those of a
 tag, of a small group, with such an id, on a rare way through the pipeline, with so narrow a gap, accepted by people)
@@ -17,17 +17,16 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, false, func, or_, select, true, union_all
+from sqlalchemy import ColumnElement, Connection, Select, Table, and_, exists, false, func, or_, select, true, union_all
 
 from screening.labels import Label
 from screening.pipeline.engine import MAIN
 from screening.review.policy import Acting, Action, Actor, is_allowed, require
-from storage.audit_log import append
 from storage.batches.counts import IN_REVIEW, PENDING, Kind, kinds
 from storage.batches.results import Result, read_results
-from storage.database import Database, begins, insert_into
-from storage.schema import case_remarks, case_tags, cases, inbox_entries, node_runs, pending_cases, screenings
-from storage.visibility import accepted_labels, hidden_from, is_accepted, is_erased, is_in_review, record_shown
+from storage.database import Database, begins
+from storage.schema import case_tags, cases, inbox_entries, node_runs, pending_cases, screenings
+from storage.visibility import accepted_labels, hidden_from, is_accepted, is_in_review, record_shown
 
 MOST_LISTED = 10_000
 """Cases of a list that are counted, paged and sorted; beyond that it is narrowed or read in the file's order."""
@@ -66,20 +65,6 @@ class Cell:
     descending: bool = False
 
 
-_Found = list[tuple[int, str]]
-
-
-def tells_outcome(wanted: Cell) -> bool:
-    """Whether to be on the list tells something of what became of a case, or of what was said of it."""
-    asked = (wanted.way, wanted.source, wanted.tag, wanted.ids)
-    return _asks_of_engine(wanted) or any(each is not None for each in asked)
-
-
-def sorts_by_outcome(wanted: Cell) -> bool:
-    """Whether the place on the list tells something of what became of a case."""
-    return wanted.sort in ("calls", "cost", "gap")
-
-
 def listed_ids(conn: Connection, wanted: Cell) -> tuple[str, ...]:
     """The ids of the list in its order, one more than `MOST_LISTED` at most; so many are in the file's order."""
     if wanted.reference is not None and wanted.labels == "adjudicated":
@@ -89,11 +74,14 @@ def listed_ids(conn: Connection, wanted: Cell) -> tuple[str, ...]:
     ids = tuple(case_id for _, case_id in found)
     if wanted.sort == "row" or len(ids) > MOST_LISTED:
         return ids
-    ordered = select(cases.c.id).outerjoin(screenings, screenings.c.case_id == cases.c.id).where(cases.c.id.in_(ids))
+    ordered = select(_CASE).outerjoin(screenings, screenings.c.case_id == _CASE).where(_CASE.in_(ids))
     return tuple(conn.execute(ordered.order_by(*_order(wanted))).scalars())
 
 
-def _find_by_accepted_label(conn: Connection, wanted: Cell) -> _Found:
+_CASE = cases.c.id
+
+
+def _find_by_accepted_label(conn: Connection, wanted: Cell) -> list[tuple[int, str]]:
     """Those whose label in the file nobody replaced, and those with such an accepted one."""
     by_file = _find(conn, replace(wanted, labels="original"), ~is_accepted(_CASE))
     latest = accepted_labels(wanted.batch_id).subquery().c
@@ -104,73 +92,61 @@ def _find_by_accepted_label(conn: Connection, wanted: Cell) -> _Found:
     return sorted({*by_file, *by_people}, reverse=_backwards(wanted))[: MOST_LISTED + 1]
 
 
-_CASE = cases.c.id
-
-
-def _find(conn: Connection, wanted: Cell, *more: ColumnElement[bool]) -> _Found:
+def _find(conn: Connection, wanted: Cell, *more: ColumnElement[bool]) -> list[tuple[int, str]]:
     """The rows and ids in the file's order."""
     asked = list(_filters(conn, wanted))
-    conditions = [*(condition for condition, _ in asked), *more]
-    few = _few(conn, wanted, [queries for _, queries in asked if queries])
+    few = _few(conn, [queries for _, queries in asked if queries])
     if few is not None:
-        query = _among(wanted, few, conditions)
-    elif wanted.outcome == PENDING and (wanted.node is not None or wanted.reason is not None):
-        return []  # no agent has ended it, for whatever reason
-    elif wanted.outcome == PENDING:
-        waits = pending_cases.c
-        joined = select(waits.row, waits.case_id).join(cases, waits.case_id == _CASE)
-        joined = joined.outerjoin(screenings, screenings.c.case_id == _CASE)
-        query = _cut(joined.where(waits.batch_id == wanted.batch_id, *conditions), wanted, waits.row)
+        parts = [_among(wanted, few)]
+    elif wanted.outcome == PENDING:  # no agent has ended it, for whatever reason
+        parts = [] if _asks_how_it_ended(wanted) else [_along(wanted, pending_cases)]
     elif _asks_of_engine(wanted):
-        chosen = [kind for kind in kinds(conn, wanted.batch_id) if _is_of(kind, wanted)]
-        if not chosen:
-            return []
-        query = _by_kind(wanted, chosen, conditions)
+        chosen = (kind for kind in kinds(conn, wanted.batch_id) if _is_of(kind, wanted))
+        parts = [_along(wanted, screenings, screenings.c.kind == kind.key) for kind in chosen]
     elif wanted.way is not None:
-        query = _by_way(wanted, *wanted.way, conditions)
+        parts = [_along(wanted, node_runs, *_is_way(node_runs.c, *wanted.way))]
     else:
-        query = _cut(select(cases.c.row, _CASE).where(cases.c.batch_id == wanted.batch_id, *conditions), wanted)
-    rows = sorted({(int(row), case_id) for row, case_id in conn.execute(query)}, reverse=_backwards(wanted))
-    return rows[: MOST_LISTED + 1]
+        parts = [_along(wanted, cases)]
+    conditions = [*(condition for condition, _ in asked), *more]
+    each = (select(part.where(*conditions).subquery()) for part in parts)
+    rows = conn.execute(union_all(*each)) if parts else ()
+    return sorted({(int(row), case_id) for row, case_id in rows}, reverse=_backwards(wanted))[: MOST_LISTED + 1]
 
 
 def _backwards(wanted: Cell) -> bool:
     return wanted.sort == "row" and wanted.descending
 
 
-def _cut(query: Select[Any], wanted: Cell, row: ColumnElement[int] = cases.c.row) -> Select[Any]:
-    return query.order_by(row.desc() if _backwards(wanted) else row).limit(MOST_LISTED + 1)
+def _asks_how_it_ended(wanted: Cell) -> bool:
+    return any(each is not None for each in (wanted.node, wanted.reason, wanted.gap_at_most))
 
 
 def _asks_of_engine(wanted: Cell) -> bool:
-    named = (wanted.node, wanted.reason, wanted.gap_at_most)
-    return wanted.outcome not in (None, IN_REVIEW) or any(each is not None for each in named)
+    return wanted.outcome not in (None, IN_REVIEW) or _asks_how_it_ended(wanted)
 
 
 def _is_of(kind: Kind, wanted: Cell) -> bool:
-    asked = ("outcome", "reference", "node", "reason")
-    hidden_by = (IN_REVIEW, None)
+    outcome = None if wanted.outcome == IN_REVIEW else wanted.outcome
+    pairs = ((outcome, kind.outcome), (wanted.reference, kind.reference), (wanted.node, kind.node))
     return kind.outcome != PENDING and all(
-        getattr(wanted, name) in (getattr(kind, name), None) or (name == "outcome" and wanted.outcome in hidden_by)
-        for name in asked
+        asked in (None, its) for asked, its in (*pairs, (wanted.reason, kind.reason))
     )
 
 
-def _by_kind(wanted: Cell, chosen: Sequence[Kind], conditions: Sequence[ColumnElement[bool]]) -> Any:
-    """The first of each kind, from the index by kind and row."""
-    ended = screenings.c
-    of_batch = select(ended.row, ended.case_id).join(cases, ended.case_id == _CASE)
-    parts = [
-        _cut(of_batch.where(ended.batch_id == wanted.batch_id, ended.kind == kind.key, *conditions), wanted, ended.row)
-        for kind in chosen
-    ]
-    return union_all(*(select(part.subquery()) for part in parts))
+def _along(wanted: Cell, table: Table, *which: ColumnElement[bool]) -> Select[Any]:
+    """The first cases of a batch along an index of a table that has their rows."""
+    its = table.c
+    query = select(its.row, _CASE)
+    if table is not cases:
+        query = query.join(cases, its.case_id == _CASE)
+    row = its.row.desc() if _backwards(wanted) else its.row
+    return query.where(its.batch_id == wanted.batch_id, *which).order_by(row).limit(MOST_LISTED + 1)
 
 
-def _among(wanted: Cell, few: Sequence[str], conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:
+def _among(wanted: Cell, few: Sequence[str]) -> Select[Any]:
     """Those of these cases: looked up by their ids, never by their batch."""
     ended = screenings.c
-    query = select(cases.c.row, _CASE).outerjoin(screenings, ended.case_id == _CASE).where(_CASE.in_(few), *conditions)
+    query = select(cases.c.row, _CASE).outerjoin(screenings, ended.case_id == _CASE).where(_CASE.in_(few))
     if wanted.outcome == PENDING:
         return query.where(ended.case_id.is_(None))
     return query if wanted.outcome in (None, IN_REVIEW) else query.where(ended.outcome == wanted.outcome)
@@ -181,6 +157,9 @@ def _filters(conn: Connection, wanted: Cell) -> Iterator[tuple[ColumnElement[boo
     queries that each begin from an index of their own; none where too many cases may.
     """
     of_batch = select(_CASE).where(cases.c.batch_id == wanted.batch_id)
+    if wanted.ids is not None:
+        chosen = select(_CASE, cases.c.batch_id).where(_CASE.in_(wanted.ids[:MOST_LISTED])).subquery().c
+        yield true(), [select(chosen.id).where(chosen.batch_id == wanted.batch_id if wanted.batch_id else true())]
     if wanted.tag is not None:
         its, tagged = case_tags.c.case_id, case_tags.c.tag == wanted.tag
         yield _CASE.in_(select(its).where(tagged)), [of_batch.join(case_tags, its == _CASE).where(tagged)]
@@ -213,19 +192,8 @@ def _is_way(run: Any, node: str, label: Label | None) -> tuple[ColumnElement[boo
     return run.node == node, run.variant == MAIN, run.label == label
 
 
-def _by_way(wanted: Cell, node: str, label: Label | None, conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:
-    """Those that took this way, from the index by way and row."""
-    run = node_runs.c
-    query = select(run.row, run.case_id).join(cases, run.case_id == _CASE)
-    return _cut(query.where(run.batch_id == wanted.batch_id, *_is_way(run, node, label), *conditions), wanted, run.row)
-
-
-def _few(conn: Connection, wanted: Cell, candidates: list[list[Select[Any]]]) -> tuple[str, ...] | None:
+def _few(conn: Connection, candidates: Sequence[Sequence[Select[Any]]]) -> tuple[str, ...] | None:
     """The cases among which the list must lie, where something that is asked for leaves no more than `MOST_LISTED`."""
-    if wanted.ids is not None:
-        chosen = select(_CASE, cases.c.batch_id).where(_CASE.in_(wanted.ids[:MOST_LISTED])).subquery().c
-        of_batch = chosen.batch_id == wanted.batch_id if wanted.batch_id else true()
-        candidates = [[select(chosen.id).where(of_batch)], *candidates]
     for queries in candidates:
         found = {row.id for query in queries for row in conn.execute(query.limit(MOST_LISTED + 1))}
         if len(found) <= MOST_LISTED:
@@ -320,8 +288,8 @@ def cell_page(db: Database, by: Acting, wanted: Cell, limit: int = 50, offset: i
     """
     outcomes = is_allowed(by.actor, Action.VIEW_RESULTS)
     if not outcomes:  # members, order and columns of the list tell nothing of outcomes, labels or the queue
-        told = replace(wanted, batch_id="", group=None, search=None, sort="row", descending=False)
-        plain = wanted.batch_id and told == Cell(batch_id="") and wanted.sort in ("row", "group", "id")
+        beside = replace(wanted, batch_id="", group=None, search=None, sort="row", descending=False)
+        plain = wanted.batch_id and beside == Cell(batch_id="") and wanted.sort in ("row", "group", "id")
         require(by.actor, Action.VIEW_BATCHES if plain else Action.VIEW_RESULTS)
     with db.read() as conn:
         ids = listed_ids(conn, wanted)
@@ -329,8 +297,10 @@ def cell_page(db: Database, by: Acting, wanted: Cell, limit: int = 50, offset: i
         hidden_ones = select(cases.c.id).where(cases.c.id.in_(ids), is_hidden).order_by(cases.c.row, cases.c.id)
         hidden = dict.fromkeys(conn.execute(hidden_ones).scalars() if outcomes else ())
         known = [case_id for case_id in ids if case_id not in hidden]
-        left_out = len(hidden) if tells_outcome(wanted) else 0
-        if left_out or sorts_by_outcome(wanted):
+        asked = (wanted.way, wanted.source, wanted.tag, wanted.ids)
+        tells = _asks_of_engine(wanted) or any(each is not None for each in asked)  # to be listed tells of a case
+        left_out = len(hidden) if tells else 0
+        if left_out or wanted.sort in ("calls", "cost", "gap"):
             ids = (*known, *(() if left_out else hidden))
         shown = ids[offset : min(offset + limit, MOST_LISTED)]
         found = _cases(conn, shown, is_hidden)
@@ -389,17 +359,6 @@ def groups(db: Database, actor: Actor, batch_id: str) -> tuple[str, ...]:
     return tuple(db.values(query.limit(MOST_CHOICES)))
 
 
-def reveal_text_starts(db: Database, by: Acting, case_ids: Sequence[str], characters: int = 80) -> Mapping[str, str]:
-    """The beginning of each text, each one a view in the audit log. Raises Forbidden."""
-    require(by.actor, Action.VIEW_TEXT)
-    beginning = func.substr(cases.c.text, 1, characters).label("beginning")
-    with db.write() as conn:
-        rows = conn.execute(select(cases.c.id, beginning).where(cases.c.id.in_(case_ids)).order_by(cases.c.id)).all()
-        for row in rows:
-            append(conn, by, "text_viewed", row.id, {"characters": characters})
-    return {row.id: row.beginning for row in rows}
-
-
 def _cases(conn: Connection, ids: Sequence[str], hidden: ColumnElement[bool]) -> tuple[Result, ...]:
     found = {one.case_id: one for one in read_results(conn, hidden, cases.c.id.in_(ids))}
     return tuple(found[case_id] for case_id in ids if case_id in found)
@@ -429,78 +388,3 @@ def control_cases(
     pool, most = found.difference(picked, there), max(0, number - len(there.intersection(picked)))
     drawn = sorted(pool, key=lambda case_id: sha256(f"{seed} {case_id}".encode()).digest())[:most]
     return dict.fromkeys(drawn, len(drawn) / max(1, len(pool)))
-
-
-TAG_LIMIT, REMARK_LIMIT = 40, 4_000
-
-
-def tidy_tag(words: str) -> str:
-    """The tag as it is kept: lower case, single spaces. ValueError for none, one too long, or unprintable characters.
-
-    >>> tidy_tag("  Song  Lyrics ")
-    'song lyrics'
-    """
-    tag = " ".join(words.split()).casefold()
-    if not tag or len(tag) > TAG_LIMIT or not tag.isprintable():
-        raise ValueError(f"a tag has 1 to {TAG_LIMIT} printable characters")
-    return tag
-
-
-def add_tag(db: Database, by: Acting, case_id: str, words: str) -> str:
-    """Tag a case; twice is once. The tag as it is kept. KeyError; ValueError for no tag, and for an erased case."""
-    tag = tidy_tag(words)
-    with db.write() as conn:
-        _require(conn, by.actor, case_id, held=True)
-        row = {"case_id": case_id, "tag": tag, "by": by.id, "at": by.now}
-        conn.execute(insert_into(case_tags).values(row).on_conflict_do_nothing())
-        append(conn, by, "case_tagged", case_id, {})
-    return tag
-
-
-def remove_tag(db: Database, by: Acting, case_id: str, tag: str) -> None:
-    with db.write() as conn:
-        _require(conn, by.actor, case_id)
-        conn.execute(case_tags.delete().where(case_tags.c.case_id == case_id, case_tags.c.tag == tag))
-        append(conn, by, "case_untagged", case_id, {})
-
-
-def add_remark(db: Database, by: Acting, case_id: str, words: str) -> None:
-    """Write a remark on a case. KeyError; ValueError for none, one too long, and for an erased case."""
-    remark = words.strip()
-    if not remark or len(remark) > REMARK_LIMIT:
-        raise ValueError(f"a remark has 1 to {REMARK_LIMIT:,} characters")
-    with db.write() as conn:
-        _require(conn, by.actor, case_id, held=True)
-        conn.execute(case_remarks.insert(), {"case_id": case_id, "author": by.id, "remark": remark, "at": by.now})
-        append(conn, by, "case_remarked", case_id, {"characters": len(remark)})
-
-
-def remarks(db: Database, actor: Actor, case_id: str) -> Sequence[Any]:
-    """The remarks on a case, oldest first: ``author``, ``remark`` and ``at``. Raises Forbidden, KeyError."""
-    with db.read() as conn:
-        _require(conn, actor, case_id)
-        made = case_remarks.c
-        query = select(made.author, made.remark, made.at).where(made.case_id == case_id)
-        return conn.execute(query.order_by(made.id)).all()
-
-
-def tag_counts(db: Database, actor: Actor, batch_id: str) -> Mapping[str, int]:
-    """How many cases of a batch have each tag, the most used first. Raises Forbidden."""
-    require(actor, Action.VIEW_RESULTS)
-    tag, number = case_tags.c.tag, func.count().label("cases")
-    query = (
-        select(tag, number)
-        .join(cases, cases.c.id == case_tags.c.case_id)
-        .where(cases.c.batch_id == batch_id)
-        .group_by(tag)
-        .order_by(number.desc(), tag)
-    )
-    return {row.tag: row.cases for row in db.rows(query)}
-
-
-def _require(conn: Connection, actor: Actor, case_id: str, *, held: bool = False) -> None:
-    require(actor, Action.VIEW_RESULTS)
-    if conn.execute(select(cases.c.id).where(cases.c.id == case_id)).first() is None:
-        raise KeyError(case_id)
-    if held and is_erased(conn, case_id):
-        raise ValueError("what this case held was deleted: nothing more is noted of it")

@@ -1,4 +1,6 @@
-"""What a person may see of one case: the text first; what the AI made of it, and the rest, after their own review."""
+"""What a person may see of one case: the text first; what the AI made of it, and the rest, after their own review. And
+what people note on one: reviewers' notes to each other, researchers' tags and remarks.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -8,18 +10,18 @@ from typing import Any
 from sqlalchemy import BindParameter, Connection, String, and_, bindparam, exists, func, insert, select, update
 
 from screening.datasets.mapping import names_people
-from screening.review.policy import Acting, Action, require
+from screening.review.policy import Acting, Action, Actor, require
 from screening.review.triage import Priority
 from screening.text.conversation import Thread, thread_of
 from storage.audit_log import append
 from storage.batches.intake import text_for_agents
-from storage.database import Database, record
+from storage.database import Database, insert_into, record
 from storage.review.claims import LEASE, OPENED, Claim, claim, claim_next, is_leased, is_open, opened, require_text
 from storage.schema.engine import case_errors, node_runs, screenings
 from storage.schema.intake import batches, cases, configurations, pending_cases
-from storage.schema.review import case_notes, inbox_entries, reviews
+from storage.schema.review import case_notes, case_remarks, case_tags, inbox_entries, reviews
 from storage.schema.site import accounts
-from storage.visibility import reveal
+from storage.visibility import is_erased, reveal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,21 +66,31 @@ class Evidence:
     where_to_act: str | None = None
 
 
-def reveal_text(db: Database, by: Acting, case_id: str, token: str | None = None) -> CaseText:
+def reveal_text(
+    db: Database, by: Acting, case_id: str, token: str | None = None, *, with_context: bool = False
+) -> CaseText:
     """Text and reply for whoever holds the case (by the token), has reviewed it, or may see any: one view in the audit
-    log. KeyError for an unknown case.
+    log. Raises Forbidden, KeyError.
     """
-    with db.write() as conn:
-        require_text(conn, by, case_id, token)
-        return _view_text(conn, by, case_id)
-
-
-def _view_text(conn: Connection, by: Acting, case_id: str) -> CaseText:
-    found, entry = _text(conn, case_id), inbox_entries.c
+    entry = inbox_entries.c
     theirs = entry.case_id == case_id, entry.assignee == by.id, is_leased(by.now), is_open()
-    conn.execute(update(inbox_entries).where(*theirs).values(opened(by.now)))
-    append(conn, by, "text_viewed", case_id, {})
-    return found
+    with db.write() as conn:
+        reviewed = require_text(conn, by, case_id, token)
+        found = _text(conn, case_id)
+        conn.execute(update(inbox_entries).where(*theirs).values(opened(by.now)))
+        append(conn, by, "text_viewed", case_id, {})
+        return _with_context(conn, found, reviewed=reviewed) if with_context else found
+
+
+def reveal_text_starts(db: Database, by: Acting, case_ids: Sequence[str], characters: int = 80) -> Mapping[str, str]:
+    """The beginning of each text, each one a view in the audit log. Raises Forbidden."""
+    require(by.actor, Action.VIEW_TEXT)
+    beginning = func.substr(cases.c.text, 1, characters).label("beginning")
+    with db.write() as conn:
+        rows = conn.execute(select(cases.c.id, beginning).where(cases.c.id.in_(case_ids)).order_by(cases.c.id)).all()
+        for row in rows:
+            append(conn, by, "text_viewed", row.id, {"characters": characters})
+    return {row.id: row.beginning for row in rows}
 
 
 def _text(conn: Connection, case_id: str) -> CaseText:
@@ -124,7 +136,7 @@ EACH_WAY = 3
 _case = cases.c
 
 
-def near_texts(conn: Connection, case_id: str) -> Sequence[Any]:
+def _near_texts(conn: Connection, case_id: str) -> Sequence[Any]:
     """In the order of the file, for a caller who has seen to it that the actor may read the case's own text."""
     columns = _case.batch_id, _case.group_name, _case.row, batches.c.intake
     own = conn.execute(select(*columns).join(batches, batches.c.id == _case.batch_id).where(_case.id == case_id)).one()
@@ -254,13 +266,82 @@ def open_named(db: Database, by: Acting, case_id: str, lease: timedelta = LEASE)
         return taken, _with_context(conn, _text(conn, case_id), reviewed=False)
 
 
-def show(db: Database, by: Acting, case_id: str, token: str | None = None) -> CaseText:
-    """The same of a case that they hold (by the token), have reviewed, or may see. Raises Forbidden, KeyError."""
-    with db.write() as conn:
-        reviewed = require_text(conn, by, case_id, token)
-        return _with_context(conn, _view_text(conn, by, case_id), reviewed=reviewed)
-
-
 def _with_context(conn: Connection, text: CaseText, *, reviewed: bool) -> CaseText:
     left = _notes(conn, text.case_id, reviewed=reviewed)
-    return replace(text, left=left, near=near_texts(conn, text.case_id))
+    return replace(text, left=left, near=_near_texts(conn, text.case_id))
+
+
+TAG_LIMIT, REMARK_LIMIT = 40, 4_000
+
+
+def tidy_tag(words: str) -> str:
+    """The tag as it is kept: lower case, single spaces. ValueError for none, one too long, or unprintable characters.
+
+    >>> tidy_tag("  Song  Lyrics ")
+    'song lyrics'
+    """
+    tag = " ".join(words.split()).casefold()
+    if not tag or len(tag) > TAG_LIMIT or not tag.isprintable():
+        raise ValueError(f"a tag has 1 to {TAG_LIMIT} printable characters")
+    return tag
+
+
+def add_tag(db: Database, by: Acting, case_id: str, words: str) -> str:
+    """Tag a case; twice is once. The tag as it is kept. KeyError; ValueError for no tag, and for an erased case."""
+    tag = tidy_tag(words)
+    with db.write() as conn:
+        _require(conn, by.actor, case_id, held=True)
+        row = {"case_id": case_id, "tag": tag, "by": by.id, "at": by.now}
+        conn.execute(insert_into(case_tags).values(row).on_conflict_do_nothing())
+        append(conn, by, "case_tagged", case_id, {})
+    return tag
+
+
+def remove_tag(db: Database, by: Acting, case_id: str, tag: str) -> None:
+    with db.write() as conn:
+        _require(conn, by.actor, case_id)
+        conn.execute(case_tags.delete().where(case_tags.c.case_id == case_id, case_tags.c.tag == tag))
+        append(conn, by, "case_untagged", case_id, {})
+
+
+def add_remark(db: Database, by: Acting, case_id: str, words: str) -> None:
+    """Write a remark on a case. KeyError; ValueError for none, one too long, and for an erased case."""
+    remark = words.strip()
+    if not remark or len(remark) > REMARK_LIMIT:
+        raise ValueError(f"a remark has 1 to {REMARK_LIMIT:,} characters")
+    with db.write() as conn:
+        _require(conn, by.actor, case_id, held=True)
+        conn.execute(case_remarks.insert(), {"case_id": case_id, "author": by.id, "remark": remark, "at": by.now})
+        append(conn, by, "case_remarked", case_id, {"characters": len(remark)})
+
+
+def remarks(db: Database, actor: Actor, case_id: str) -> Sequence[Any]:
+    """The remarks on a case with their ``author_name``, oldest first. Raises Forbidden, KeyError."""
+    made = case_remarks.c
+    query = select(made.remark, made.at, func.coalesce(accounts.c.display_name, made.author).label("author_name"))
+    query = query.outerjoin(accounts, accounts.c.id == made.author).where(made.case_id == case_id).order_by(made.id)
+    with db.read() as conn:
+        _require(conn, actor, case_id)
+        return conn.execute(query).all()
+
+
+def tag_counts(db: Database, actor: Actor, batch_id: str) -> Mapping[str, int]:
+    """How many cases of a batch have each tag, the most used first. Raises Forbidden."""
+    require(actor, Action.VIEW_RESULTS)
+    tag, number = case_tags.c.tag, func.count().label("cases")
+    query = (
+        select(tag, number)
+        .join(cases, cases.c.id == case_tags.c.case_id)
+        .where(cases.c.batch_id == batch_id)
+        .group_by(tag)
+        .order_by(number.desc(), tag)
+    )
+    return {row.tag: row.cases for row in db.rows(query)}
+
+
+def _require(conn: Connection, actor: Actor, case_id: str, *, held: bool = False) -> None:
+    require(actor, Action.VIEW_RESULTS)
+    if conn.execute(select(cases.c.id).where(cases.c.id == case_id)).first() is None:
+        raise KeyError(case_id)
+    if held and is_erased(conn, case_id):
+        raise ValueError("what this case held was deleted: nothing more is noted of it")

@@ -30,9 +30,10 @@ from storage.batches.results import Result, results
 from storage.batches.screenings import committed_runs, gap_of
 from storage.database import Database
 from storage.research import cells, recordings, reliability
-from storage.research.cells import MOST_LISTED, Cell, add_tag
+from storage.research.cells import MOST_LISTED, Cell
 from storage.research.corrected_labels import CorrectedRow, dataset_version, export_corrected_labels, ledger
 from storage.research.review_table import switches
+from storage.review import evidence
 from storage.review.adjudication import Method, adjudicate, amend
 from storage.review.claims import claim_next
 from storage.review.erasure import By, Selection, erase
@@ -178,7 +179,7 @@ def test_a_row_says_all_that_the_file_said_of_its_case(db: Database) -> None:
     assert (bare.text, bare.reply, bare.group) == (None, None, "a school")
     of_agents = batch(db, ["one", "two"], references="S-")
     decide(db, (first := waiting(db)[0]))
-    add_tag(db, RESEARCHER.at(NOW), first, "Lyrics")
+    evidence.add_tag(db, RESEARCHER.at(NOW), first, "Lyrics")
     done, pending = exported(db, of_agents)
     assert (done.tags, done.configuration) == (("lyrics",), CONFIGURATION.version)
     assert (done.model, done.prompts) == ("sampler simulated, seed 7", "none")
@@ -191,7 +192,7 @@ def test_a_row_says_all_that_the_file_said_of_its_case(db: Database) -> None:
 
 def test_a_case_that_is_open_again_has_no_accepted_label_until_it_is_closed(db: Database) -> None:
     ids = worked(db)
-    add_tag(db, RESEARCHER.at(LATER), ids[0], "Lyrics")
+    evidence.add_tag(db, RESEARCHER.at(LATER), ids[0], "Lyrics")
     amend(db, SENIOR.at(LATER), ids[0], ReviewLabel.UNSAFE, "looked again", 2)
     write(db, update(inbox_entries).where(inbox_entries.c.case_id == ids[0]).values(closed_at=None))
     first, _, third = exported(db, batch_of(db, ids[0]), hide=True)
@@ -465,7 +466,7 @@ def batch_id(db: Database) -> str:
     known = list(results(db, LOCAL, made))
     ids = [one.case_id for one in known]
     for case_id in ids[1:12:5]:
-        cells.add_tag(db, LOCAL, case_id, "odd")
+        evidence.add_tag(db, LOCAL, case_id, "odd")
     fields = {"method": "senior", "by": "s", "reason": None, "review_ids": [], "at": BEGUN}
     labels = sorted(
         ("safe", "unsafe"), key=lambda label: label == known[3].reference
@@ -583,7 +584,7 @@ def test_who_may_not_see_outcomes_gets_no_cell_and_the_same_list_whatever_become
     for case_id, outcome in zip(case_ids, (*Outcome, Outcome.SAFE), strict=False):
         decide(db, case_id, outcome)
         lists.append(cells.cell_page(db, ANN.at(BEGUN), cell))
-    cells.add_tag(db, BY, case_ids[0], "odd")
+    evidence.add_tag(db, BY, case_ids[0], "odd")
     request_second_looks(db, BY, case_ids[:4])
     lists.append(cells.cell_page(db, ANN.at(BEGUN), cell))
     assert [case.external_id for case in lists[0].cases] == ["p1", "p2", "p3", "p4", "p5"]
@@ -595,20 +596,23 @@ def test_tags_are_kept_once_counted_filtered_by_and_taken_away(db: Database) -> 
     first, second = waiting(db)
     decide(db, second, Outcome.HUMAN_REVIEW)  # in review or not
     for words in (" Song  Lyrics", "song lyrics", "sarcasm"):
-        cells.add_tag(db, BY, first, words)
-    cells.add_tag(db, BY, second, "song lyrics")
-    assert dict(cells.tag_counts(db, RESEARCHER, batch_id)) == {"song lyrics": 2, "sarcasm": 1}
+        evidence.add_tag(db, BY, first, words)
+    evidence.add_tag(db, BY, second, "song lyrics")
+    assert dict(evidence.tag_counts(db, RESEARCHER, batch_id)) == {"song lyrics": 2, "sarcasm": 1}
     listed = cells.cell_page(db, BY, Cell(batch_id=batch_id, tag="song lyrics"))
     assert [case.tags for case in listed.cases] == [("sarcasm", "song lyrics"), ("song lyrics",)]
     assert cells.cell_choices(db, RESEARCHER, Cell(batch_id=batch_id))["tag"] == ("sarcasm", "song lyrics")
-    cells.remove_tag(db, BY, first, "song lyrics")
-    assert dict(cells.tag_counts(db, RESEARCHER, batch_id)) == {"sarcasm": 1, "song lyrics": 1}
+    evidence.remove_tag(db, BY, first, "song lyrics")
+    assert dict(evidence.tag_counts(db, RESEARCHER, batch_id)) == {"sarcasm": 1, "song lyrics": 1}
     for words in ("reads like lyrics", " second "):
-        cells.add_remark(db, LOCAL, second, words)
-    assert [one.remark for one in cells.remarks(db, LOCAL_USER, second)] == ["reads like lyrics", "second"]
-    for note, wrong in ((cells.add_remark, ("", " ", "x" * 4_001)), (cells.add_tag, ("", "  ", "x" * 41, "a\u202eb"))):
+        evidence.add_remark(db, LOCAL, second, words)
+    assert [one.remark for one in evidence.remarks(db, LOCAL_USER, second)] == ["reads like lyrics", "second"]
+    for note, wrong in (
+        (evidence.add_remark, ("", " ", "x" * 4_001)),
+        (evidence.add_tag, ("", "  ", "x" * 41, "a\u202eb")),
+    ):
         for words in wrong:
             with pytest.raises(ValueError, match=r"a (remark|tag) has"):
                 note(db, BY, first, words)
     with pytest.raises(KeyError):
-        cells.add_tag(db, BY, "nothing", "lyrics")
+        evidence.add_tag(db, BY, "nothing", "lyrics")

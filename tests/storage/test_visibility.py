@@ -412,15 +412,15 @@ def test_a_persons_nearest_texts_are_shown_in_the_order_of_the_file(db: Database
     ids = _of_people(db, "aaaaabaaaa-b")
     (other,) = _of_people(db, "a")  # of another file: the same name may be another person
     with statements() as sent:
-        near = evidence.show(db, SENIOR.at(NOW), ids[4]).near
+        near = reveal_text(db, SENIOR.at(NOW), ids[4], with_context=True).near
     expected = [(f"text {ids[at]}", at < 4) for at in (1, 2, 3, 6, 7, 8)]
     assert [(each.text, each.before) for each in near] == expected and evidence.EACH_WAY == 3
-    assert [evidence.show(db, SENIOR.at(NOW), each).near for each in (ids[10], other)] == [(), ()]
+    assert [reveal_text(db, SENIOR.at(NOW), each, with_context=True).near for each in (ids[10], other)] == [(), ()]
     found = [each for each in sent if "group_name =" in each[0]]
     assert found and all("ix_cases_group" in plan(db, statement, values) for statement, values in found)
     for column, people in (("user_id", True), ("author", True), ("subreddit", False), ("topic", False), (None, False)):
         first, second = _of_people(db, "aa", column)  # a group of topics is not a person
-        assert len(evidence.show(db, SENIOR.at(NOW), first).near) == people, column
+        assert len(reveal_text(db, SENIOR.at(NOW), first, with_context=True).near) == people, column
         assert entry(db, second).first_opened_at is None, "no look at its own case"
 
 

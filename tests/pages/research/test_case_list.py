@@ -14,7 +14,7 @@ from screening.labels import Outcome
 from screening.review.policy import LOCAL_USER
 from storage.batches.batches import progress
 from storage.database import Database
-from storage.research.cells import remarks
+from storage.review.evidence import remarks
 from storage.review.claims import my_claims
 from storage.schema import audit_events, inbox_entries
 from storage.visibility import choose_hiding

@@ -31,11 +31,11 @@ from storage.batches.intake import add_rows, close_intake
 from storage.batches.pending import record_error
 from storage.batches.results import results
 from storage.database import Database
-from storage.research.cells import add_remark, add_tag, remove_tag
 from storage.review import claims, erasure, follow_ups, reviews
 from storage.review.adjudication import amend
 from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.erasure import By, NotErased, Selection, erase
+from storage.review.evidence import add_remark, add_tag, remove_tag
 from storage.review.follow_ups import acknowledge, request_second_looks
 from storage.review.inbox import Place, standing
 from storage.schema import ERASED, audit_events, batches, cases, inbox_entries, metadata, rejected_rows
