@@ -9,6 +9,7 @@ from itertools import combinations, product
 from jobs.computing import Cache
 from screening.evaluation.agreement import (
     Coefficient,
+    Ratings,
     agreement_report,
     krippendorff_alpha,
     ratings_of,
@@ -25,10 +26,11 @@ from storage.research.cells import MOST_LISTED
 from storage.research.reliability import audited_reviews
 from storage.research.review_table import (
     PriorityReviews,
-    ReviewTable,
+    ReviewedCase,
     Switch,
     open_disagreements,
     review_table,
+    reviewers_of,
     reviews_by_priority,
     switches,
 )
@@ -74,14 +76,14 @@ def measure_agreement(db: Database, actor: Actor, key: str, batch_id: str | None
     """Of one batch or of all; ``key`` is the site's pseudonym key. Raises Forbidden."""
     table = review_table(db, actor, key, batch_id)
     changes = switches(db, actor, key, batch_id)
-    at_random = _count_twice(_at_random(table))
+    at_random = sum(len(of_case) >= 2 for of_case in _at_random(table))
     return Agreed(
-        cases=len(table.case_ids),
+        cases=len(table),
         at_random=at_random,
-        otherwise=_count_twice(table.labels) - at_random,
-        reviewers=len(table.reviewers),
+        otherwise=sum(len(case.reviews) >= 2 for case in table) - at_random,
+        reviewers=len(reviewers_of(table)),
         disputed=open_disagreements(db, actor, batch_id),
-        coefficients=coefficients(table) if table.case_ids else (),
+        coefficients=coefficients(table) if table else (),
         pairs=agreement_by_pair(table),
         priorities=reviews_by_priority(db, actor, batch_id),
         switching={against: tally_switches(changes, against=against) for against in AGAINST},
@@ -91,42 +93,39 @@ def measure_agreement(db: Database, actor: Actor, key: str, batch_id: str | None
 def main_figure(db: Database, actor: Actor, key: str) -> tuple[Coefficient, int]:
     """The main coefficient with its interval, and how many disputed cases are not in it yet."""
     table = review_table(db, actor, key)
-    alpha = with_interval(krippendorff_alpha, ratings_of(_at_random(table), LABELS))
+    alpha = with_interval(krippendorff_alpha, _ratings(table))
     return _of_enough(alpha), open_disagreements(db, actor)
 
 
-def coefficients(table: ReviewTable) -> tuple[Coefficient, ...]:
+def coefficients(table: Sequence[ReviewedCase]) -> tuple[Coefficient, ...]:
     """Each coefficient with its interval, of cases sampled for a second review; the same reviews give the same figures.
 
     Cases with a second review because of what was said of them would tell how reviewers part where something is in
     doubt: in a simulation α is 0.41 with them where it is 0.76 of all cases that were reviewed.
     """
-    twice = ratings_of(_at_random(table), LABELS)
-    return tuple(map(_of_enough, agreement_report(twice, [ReviewLabel.UNSAFE.value, ReviewLabel.SAFE.value])))
+    report = agreement_report(_ratings(table), [ReviewLabel.UNSAFE.value, ReviewLabel.SAFE.value])
+    return tuple(map(_of_enough, report))
 
 
-def agreement_by_pair(table: ReviewTable) -> tuple[Pair, ...]:
+def agreement_by_pair(table: Sequence[ReviewedCase]) -> tuple[Pair, ...]:
     """Each two reviewers who both reviewed a sampled case, by name: an order of their figures would be a ranking."""
-    columns = zip(table.reviewers, zip(*_at_random(table), strict=True), strict=False)
-    found = []
-    for (one, first), (other, second) in combinations(columns, 2):
-        same = [left == right for left, right in zip(first, second, strict=True) if None not in (left, right)]
+    labels, found = _at_random(table), []
+    for one, other in combinations(reviewers_of(table), 2):
+        same = [of_case[one] == of_case[other] for of_case in labels if one in of_case and other in of_case]
         if same:
             found.append((one, other, Proportion(sum(same), len(same))))
     return tuple(found)
 
 
-def _at_random(table: ReviewTable) -> list[list[str | None]]:
+def _at_random(table: Sequence[ReviewedCase]) -> list[Mapping[str, str]]:
     """The labels of the cases that were sampled, without third reviews: only where two differ is there one."""
-    return [
-        [None if turn == "third" else label for label, turn in zip(labels, turns, strict=True)]
-        for labels, turns, chosen in zip(table.labels, table.turns, table.at_random, strict=True)
-        if chosen
-    ]
+    sampled = (case.reviews.items() for case in table if case.at_random)
+    return [{who: said["label"] for who, said in given if said["review"] != "third"} for given in sampled]
 
 
-def _count_twice(labels: Sequence[Sequence[str | None]]) -> int:
-    return sum(sum(label is not None for label in row) >= 2 for row in labels)
+def _ratings(table: Sequence[ReviewedCase]) -> Ratings:
+    reviewers = reviewers_of(table)
+    return ratings_of([[of_case.get(each) for each in reviewers] for of_case in _at_random(table)], LABELS)
 
 
 def _of_enough(found: Coefficient) -> Coefficient:

@@ -18,8 +18,8 @@ from storage.batches import batches
 from storage.database import Stale
 from storage.research.cells import Cell
 from storage.review import adjudication, follow_ups, reviews
-from storage.review.adjudication import Adjudication, Method, ReasonNeeded
-from storage.review.claims import NotAvailable
+from storage.review.adjudication import Adjudication, Method
+from storage.review.claims import Incomplete, NotAvailable
 from storage.review.evidence import CaseFile, CaseText, Evidence, reveal_case_file, reveal_evidence, reveal_text
 from storage.review.follow_ups import For, How
 from storage.review.reviews import Review
@@ -153,7 +153,7 @@ def decide(case_id: str, given: Sequence[Review], made: Sequence[Adjudication], 
                     adjudication.adjudicate(db, by, case_id, label, reason, Method.DISCUSSION)
                 else:
                     adjudication.adjudicate(db, by, case_id, label, reason)
-            except (ReasonNeeded, Stale, NotAvailable) as refused:
+            except (Incomplete, Stale, NotAvailable) as refused:
                 alert.error(sentence(refused), icon=":material/edit_note:")
                 return
             widgets.forget_typed(why)

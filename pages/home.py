@@ -35,7 +35,8 @@ def review_door() -> None:
 def urgent() -> None:
     """How many are open by priority, and what is overdue; updates by itself."""
     now = context.now()
-    found, due = queue.counts(db, person.at(now)), queue.first_due_by_priority(db, person)
+    found = queue.counts(db, person.at(now))
+    due = found.first_due_by_priority
     if not found.open:
         st.write("No cases to review.")
     else:

@@ -17,7 +17,8 @@ from screening.review.policy import Action, is_allowed
 from screening.text.display import visible
 from screening.words import count_of
 from storage.review import follow_ups
-from storage.review.follow_ups import For, How, NoteMissing, NotOpen, Open
+from storage.review.claims import Incomplete
+from storage.review.follow_ups import For, How, NotOpen, Open
 from storage.review.inbox import REVIEWERS
 from storage.site.accounts import colleagues
 
@@ -113,7 +114,7 @@ def end_follow_up(act: Callable[[], object], said: str, field: str) -> None:
     """Close it or hand it on, and say so; the note in its ``field`` need not be kept any more."""
     try:
         act()
-    except (NoteMissing, NotOpen) as refused:
+    except (Incomplete, NotOpen) as refused:
         st.error(sentence(refused))
         return
     widgets.forget_typed(field)

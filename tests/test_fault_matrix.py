@@ -51,7 +51,7 @@ from tests.storage.batch_of import NOW, batch, decide, waiting
 from tests.storage.inbox_cases import form, register, vouch
 from tests.storage.people import ADMIN, ANN, BO, RESEARCHER, SENIOR
 
-TOKEN, LATER, TARGET = "t" * 32, NOW + timedelta(minutes=1), "mailtos://name:password@smtp.example.org?to=w@example.org"
+LATER, TARGET = NOW + timedelta(minutes=1), "mailtos://name:password@smtp.example.org?to=w@example.org"
 SUMS = {"batch_counts": (("batch_id", "kind"), ("cases", "calls", "lost_calls", "unpriced_calls"))}
 """Tables whose rows are parts of a sum: it does not matter how many there are."""
 WRITES = ("INSERT", "UPDATE", "DELETE")
@@ -75,10 +75,10 @@ def prepare(db: Database) -> dict[str, str]:
         decide(db, ids[name], Outcome.HUMAN_REVIEW)
     decide(db, ids["safe"])
     for name in ("claimed", "closed", "disputed"):
-        claims.claim(db, SENIOR.at(NOW), ids[name], token=lambda: TOKEN)
-    inbox.ask_second_opinion(db, SENIOR.at(NOW), ids["disputed"], TOKEN)
+        ids[f"{name}: token"] = claims.claim(db, SENIOR.at(NOW), ids[name]).token
+    inbox.ask_second_opinion(db, SENIOR.at(NOW), ids["disputed"], ids["disputed: token"])
     for name in ("closed", "disputed"):
-        reviews.submit_review(db, SENIOR.at(NOW), ids[name], TOKEN, form("safe"), name.ljust(32, "x"))
+        reviews.submit_review(db, SENIOR.at(NOW), ids[name], ids[f"{name}: token"], form("safe"), name.ljust(32, "x"))
     ids["review"] = db.value(select(reviews_table.c.id).where(reviews_table.c.case_id == ids["closed"]))
     (ids["pending"],) = (one for one in waiting(db) if one in found.values())
     batch_of_simulated_agents(db, 1)
@@ -105,9 +105,9 @@ OPERATIONS: dict[str, Callable[[Database, Ids], Any]] = {
     "screen": screen,
     "take in": take_in,
     "cancel": lambda db, ids: batches.cancel(db, LOCAL_USER.at(NOW), ids["batch"]),
-    "claim": lambda db, ids: claims.claim(db, SENIOR.at(NOW), ids["urgent"], token=lambda: TOKEN),
+    "claim": lambda db, ids: claims.claim(db, SENIOR.at(NOW), ids["urgent"]),
     "submit": lambda db, ids: reviews.submit_review(
-        db, SENIOR.at(NOW), ids["claimed"], TOKEN, form("unsafe"), "s" * 32
+        db, SENIOR.at(NOW), ids["claimed"], ids["claimed: token"], form("unsafe"), "s" * 32
     ),
     "revise": lambda db, ids: reviews.revise(db, SENIOR.at(NOW), ids["closed"], form("unsafe"), "read anew", "r" * 32),
     "undo": lambda db, ids: reviews.take_back(db, SENIOR.at(NOW), ids["closed"], ids["review"]),

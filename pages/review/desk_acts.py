@@ -27,9 +27,8 @@ from screening.text.display import visible
 from screening.words import count_of
 from storage.audit_log import record_refusal
 from storage.review import claims, evidence, inbox, reports, reviews
-from storage.review.adjudication import ReasonNeeded
-from storage.review.claims import LeaseLost, NotAvailable
-from storage.review.reviews import DispositionNeeded, load_draft, save_draft
+from storage.review.claims import Incomplete, LeaseLost, NotAvailable
+from storage.review.reviews import load_draft, save_draft
 from storage.site.accounts import colleagues
 from storage.visibility import NotYetReviewed
 
@@ -116,7 +115,7 @@ def _do(here: Here, act: Act) -> str:
         _ACTS[act.kind](here, act)
     except Refused as refused:
         return str(refused)
-    except (DispositionNeeded, inbox.NoteNeeded, ReasonNeeded, NotAvailable) as refused:
+    except (Incomplete, NotAvailable) as refused:
         return sentence(refused)
     except (LeaseLost, NotYetReviewed, Forbidden, KeyError) as lost:
         if isinstance(lost, Forbidden):

@@ -33,7 +33,7 @@ from storage.audit_log import record_refusal
 from storage.batches.batches import BatchSummary
 from storage.batches.results import Result, export_rejected, export_results
 from storage.research.corrected_labels import CorrectedRow, export_corrected_labels
-from storage.research.review_table import ReviewTable, collect_reviews
+from storage.research.review_table import ReviewedCase, collect_reviews, reviewers_of
 from storage.site.accounts import SessionEnded
 
 MOST_OFFERS = 10_000
@@ -148,11 +148,11 @@ def as_data_card(rows: Iterable[CorrectedRow]) -> Iterator[str]:
         found["group"].update(() if row.group is None else [row.group])
         if row.model and row.prompts and row.pipeline and row.rule:
             screened[row.model, row.prompts, row.pipeline, row.rule, row.pipeline_delta] += 1
-        reviewers.update(one.reviewer for one in row.reviews)
+        reviewers.update(one["reviewer"] for one in row.reviews)
         decided = row.adjudicated_label in ("safe", "unsafe")
         n["rows"] += 1
         n["reviews"] += len(row.reviews)
-        n["blind"] += sum(one.blind and one.version == 1 for one in row.reviews)
+        n["blind"] += sum(one["blind"] and one["version"] == 1 for one in row.reviews)
         n["changed"] += bool(decided and row.reference and row.adjudicated_label != row.reference)
         n["withdrawn"] += bool(row.adjudicated_label and not decided and row.reference)
         n["hidden"] += row.hidden
@@ -253,7 +253,7 @@ CORRECTED_LABELS = Dataset(
     row=_corrected,
     task=lambda one: (
         ("id", "text", "reply", "group", "reference", "final_label", "final_source"),
-        {review.reviewer: review.label for review in one.reviews},
+        {review["reviewer"]: review["label"] for review in one.reviews},
         one.outcome,
     ),
     not_in_csv=frozenset({"provenance"}),  # where the labels come from is in the data card
@@ -265,36 +265,32 @@ REVIEWS = _columns(
 )
 
 
-def export_reviews(table: ReviewTable, form: str) -> Parts:
+def export_reviews(table: Sequence[ReviewedCase], form: str) -> Parts:
     """The blinded first reviews, never a text; in CSV a line a case and a column a reviewer."""
+    reviewers = reviewers_of(table)
     if form == "csv":
-        head = ["case_id", "id", *table.reviewers, "at_random"]
-        lines = zip(table.case_ids, table.external_ids, table.labels, table.at_random, strict=True)
-        return datasets.csv_lines(
-            head, ([case_id, own, *said, str(chosen).lower()] for case_id, own, said, chosen in lines)
+        labels = ([case.reviews.get(each, {}).get("label") for each in reviewers] for case in table)
+        lines = (
+            [case.case_id, case.external_id, *said, str(case.at_random).lower()]
+            for case, said in zip(table, labels, strict=True)
         )
-    rows = _reviews(table)
+        return datasets.csv_lines(["case_id", "id", *reviewers, "at_random"], lines)
+    rows = [
+        (
+            {"case_id": case.case_id, "id": case.external_id, "at_random": case.at_random},
+            {each: case.reviews[each] for each in reviewers if each in case.reviews},
+        )
+        for case in table
+    ]
     if form == "jsonl":
         return datasets.jsonl_lines(named | {"reviews": said} for named, said in rows)
     if form == "parquet":
-        flat = (named | {"reviewer": reviewer} | one for named, said in rows for reviewer, one in said.items())
+        flat = (named | {"reviewer": reviewer, **one} for named, said in rows for reviewer, one in said.items())
         return datasets.parquet_parts(REVIEWS, flat)
-    labels = ((named, {reviewer: one["label"] for reviewer, one in said.items()}) for named, said in rows)
+    labeled = ((named, {reviewer: one["label"] for reviewer, one in said.items()}) for named, said in rows)
     return datasets.json_array_lines(
-        datasets.label_studio_task(number, *of_case, None) for number, of_case in enumerate(labels, start=1)
+        datasets.label_studio_task(number, *of_case, None) for number, of_case in enumerate(labeled, start=1)
     )
-
-
-def _reviews(table: ReviewTable) -> Iterator[tuple[dict[str, Any], dict[str, dict[str, Any]]]]:
-    """Of each case what names it, and its reviews by reviewer."""
-    parts = {"label": table.labels, "certainty": table.certainties, "ideation": table.ideation, "review": table.turns}
-    for number, case_id in enumerate(table.case_ids):
-        said = {
-            reviewer: {name: grid[number][column] for name, grid in parts.items()}
-            for column, reviewer in enumerate(table.reviewers)
-            if table.labels[number][column] is not None
-        }
-        yield {"case_id": case_id, "id": table.external_ids[number], "at_random": table.at_random[number]}, said
 
 
 def _offered(title: str, stem: str, made: Callable[[str, Acting], Parts]) -> list[StreamedFile]:

@@ -233,10 +233,8 @@ class Confusions:
 
 
 def confusions(db: Database, actor: Actor, batch_id: str, group: str | None = None) -> Confusions:
-    """Of a batch, read from its counts and so flat in its rows, or of one group, case by case.
-
-    A label of insufficient information leaves the case without a reference, so it is not counted among the
-    adjudicated.
+    """Of a batch, read from its counts and so flat in its rows, or of one group, case by case. A label of insufficient
+    information leaves a case without a reference: it is not among the adjudicated.
     """
     require(actor, Action.VIEW_RESULTS)
     outcome = func.coalesce(screenings.c.outcome, PENDING).label("outcome")

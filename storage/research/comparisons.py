@@ -118,9 +118,7 @@ def end_comparison(db: Database, by: Acting, comparison_id: str, why: str) -> No
 
 
 def resume_comparison(db: Source, by: Acting, comparison_id: str) -> bool:
-    """Go on with the cases that one which was stopped, or ended by a fault, does not have yet; whether it was so. One
-    that reached a cap stays ended. Raises Forbidden.
-    """
+    """Go on with one that was stopped, or ended by a fault and not at a cap; whether it was so. Raises Forbidden."""
     require(by.actor, Action.CREATE_BATCH)
     require(by.actor, Action.VIEW_RESULTS)
     ended = update(comparisons).where(comparisons.c.id == comparison_id, _MAY_BE_RESUMED)
@@ -273,9 +271,7 @@ def keep_compared(
     cost_usd: float | None,
     seconds: float,
 ) -> bool:
-    """Store once what the second pipeline made of a case, at what cost (None: unknown) and in how many seconds; returns
-    whether it was the first. The cost of a second result is counted as lost.
-    """
+    """Store once what the second pipeline made of a case; whether it was the first. Calls of a later one are lost."""
     usage = sum((run.usage for run in found.runs), Usage())
     row = {
         "comparison_id": comparison_id,

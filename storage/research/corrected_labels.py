@@ -4,8 +4,8 @@ as it is now, or as it was after so many accepted labels. And who changed which 
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
@@ -25,21 +25,6 @@ from storage.visibility import accepted_label, hidden_from, is_in_review, order_
 _CASE = cases.c
 _OF_A_CASE = (_CASE.id, _CASE.row, _CASE.external_id, _CASE.reference, _CASE.reference_value, _CASE.group_name)
 _TEXTS = (_CASE.text, _CASE.text_original_json, _CASE.reply, _CASE.reply_original_json)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewerLabel:
-    """One version of one review; the reviewer's own words (note, reason of a revision) stay inside the site."""
-
-    reviewer: str
-    version: int
-    blind: bool
-    review_round: str
-    label: str
-    certainty: int
-    fields: Mapping[str, Any]
-    form_version: int
-    at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +50,7 @@ class CorrectedRow:
     reference_value: str | None
     provenance: Mapping[str, Any]
     outcome: str | None = None
-    reviews: tuple[ReviewerLabel, ...] = ()
+    reviews: tuple[Mapping[str, Any], ...] = ()
     adjudications: tuple[Adjudication, ...] = ()
     adjudicated_label: str | None
     final_label: str | None
@@ -84,18 +69,13 @@ class CorrectedRow:
 class DatasetVersion:
     """The state of a batch's labels after its first ``as_of`` accepted ones. ``name`` changes with every review and
     every adjudication, and only then. ``versions`` is the newest version by then of each case that has one; reviews
-    are those given up to ``until``, all of them where it is None and ``as_of`` is the last.
+    are those given up to ``until``.
     """
 
     name: str
     as_of: int
-    last: int
-    until: datetime | None
-    versions: Mapping[str, int] = field(default_factory=dict)
-
-    def holds(self, at: datetime) -> bool:
-        """Whether a review of this moment is in it."""
-        return self.as_of == self.last or (self.until is not None and at <= self.until)
+    until: datetime
+    versions: Mapping[str, int]
 
 
 def export_corrected_labels(
@@ -133,13 +113,12 @@ def export_corrected_labels(
                 ids = [row.id for row in page]
                 reviews, versions = reviews_in(conn, ids), versions_of(conn, ids)
                 tags = noted(conn, case_tags.c.tag, ids)
-                screened_with |= _screening_facts(
-                    conn, batch_id, {row.configuration for row in page} - {*screened_with}
-                )
+                new = {row.configuration for row in page} - {*screened_with}
+                screened_with |= _screening_facts(conn, batch_id, new)
             record_shown(db, by, [row.id for row in page if row.in_review and not row.hidden])
             for row in page:
                 made = [one for one in versions[row.id] if one.version <= version.versions.get(row.id, 0)]
-                given = [one for one in reviews[row.id] if version.holds(one.at)]
+                given = [one for one in reviews[row.id] if one.at <= version.until]
                 shown: Mapping[str, Any] = {"outcome": None, "configuration": None}  # it tells that there is an outcome
                 if not row.hidden:
                     shown = {
@@ -164,23 +143,19 @@ def dataset_version(conn: Connection, batch_id: str, as_of: int | None = None) -
     ordered = query.where(cases.c.batch_id == batch_id).order_by(*order_given())
     accepted = conn.execute(ordered).all()
     kept = accepted if as_of is None else accepted[:as_of]
-    whole = len(kept) == len(accepted)
-    until = None if whole or not kept else max(row.at for row in kept)
+    until = max((row.at for row in kept), default=datetime.min.replace(tzinfo=UTC))
+    if len(kept) == len(accepted):  # with the reviews of which no label came as yet
+        until = datetime.max.replace(tzinfo=UTC)
     given = select(reviews.c.id, reviews.c.at).join(cases)
     read = conn.execute(given.where(cases.c.batch_id == batch_id).order_by(reviews.c.id)).all()
     digest = hashlib.sha256(batch_id.encode())
     for review in read:
-        if whole or (until is not None and review.at <= until):
+        if review.at <= until:
             digest.update(f"r{review.id}".encode())
     for row in sorted(kept, key=lambda one: (one.case_id, one.version)):
         digest.update(f"a{row.case_id}.{row.version}".encode())
-    return DatasetVersion(
-        name=digest.hexdigest()[:16],
-        as_of=len(kept),
-        last=len(accepted),
-        until=until,
-        versions={row.case_id: row.version for row in kept},
-    )
+    versions = {row.case_id: row.version for row in kept}
+    return DatasetVersion(name=digest.hexdigest()[:16], as_of=len(kept), until=until, versions=versions)
 
 
 def _page_after(last: int, batch_id: str, hidden: ColumnElement[bool], *, with_text: bool) -> Select[Any]:
@@ -239,11 +214,20 @@ def _pseudonym(key: str, by: str) -> str:
     return by if by == SYSTEM.id else pseudonym(key, by)
 
 
-def _reviewer_label(review: Review, key: str) -> ReviewerLabel:
+def _reviewer_label(review: Review, key: str) -> Mapping[str, Any]:
+    """One version of one review; the reviewer's own words (note, reason of a revision) stay inside the site."""
     fields = review.form.model_dump(mode="json", exclude={"note"}) | {"coded": review.form.coded}
-    answers = {name: fields.pop(name) for name in ("label", "certainty")}
-    same = {name: getattr(review, name) for name in ("version", "blind", "review_round", "form_version", "at")}
-    return ReviewerLabel(reviewer=pseudonym(key, review.reviewer), fields=fields, **answers, **same)
+    return {
+        "reviewer": pseudonym(key, review.reviewer),
+        "version": review.version,
+        "blind": review.blind,
+        "review_round": review.review_round,
+        "label": fields.pop("label"),
+        "certainty": fields.pop("certainty"),
+        "fields": fields,
+        "form_version": review.form_version,
+        "at": review.at,
+    }
 
 
 MOST_ENTRIES = 10_000

@@ -144,9 +144,7 @@ def _draws(conn: Connection, batch_id: str, rows: Integers) -> dict[str, NodeRec
 
 
 def outcomes_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Codes:
-    """What the AI made of the cases of these rows, as numbers into `Outcome`, `NONE` where it is pending: what the
-    matrix of the Errors page counts. Raises Forbidden.
-    """
+    """What the AI made of these rows, as the Errors page has it: numbers into `Outcome`, `NONE` where it is pending."""
     require(actor, Action.VIEW_RESULTS)
     outcomes = np.full(len(rows), NONE, dtype=np.int8)
     with db.read() as conn:
@@ -199,9 +197,7 @@ class Reviews:
 
 
 def reviews_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Reviews:
-    """The reviews of the cases of these rows. One that is open again, or whose first review was not blinded, has none
-    that counts. Raises Forbidden.
-    """
+    """Those of these rows. A case that is open again, or whose first review was not blinded, has none that counts."""
     require(actor, Action.VIEW_RESULTS)
     entry, made, done = inbox_entries.c, adjudications.c, screenings.c
     newest = adjudications.alias().c

@@ -78,9 +78,8 @@ class AuditSample:
 def measured_configurations(db: Database, actor: Actor) -> Sequence[Row[Any]]:
     """The configurations (``version``) with settled batch cases, the latest used first: how many, from when to when."""
     require(actor, Action.VIEW_RESULTS)
-    done = screenings.c
     last = func.max(batch_counts.c.last_completed_at)
-    first = select(func.min(done.completed_at)).where(done.batch_id == batches.c.id).scalar_subquery()
+    first = select(func.min(_DONE.completed_at)).where(_DONE.batch_id == batches.c.id).scalar_subquery()
     of_batch = (
         select(batches.c.configuration, rows_of(*ENDED).label("settled"), last.label("last_at"))
         .add_columns(first.label("first_at"))
@@ -105,9 +104,8 @@ def measured_configurations(db: Database, actor: Actor) -> Sequence[Row[Any]]:
 
 
 def audit_sample(db: Database, actor: Actor, version: str) -> AuditSample:
-    """The audit of one configuration over all its batches. Raises Forbidden, KeyError for an unknown version.
-
-    The coin is tossed again from the batch's seed and the case, as at ingest; strata are the audit probabilities.
+    """Over all batches of a configuration. The coin is tossed again from a batch's seed and the case, as at ingest;
+    strata are the audit probabilities. Raises Forbidden, KeyError for an unknown version.
     """
     require(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
@@ -145,8 +143,9 @@ def batches_of(conn: Connection, version: str) -> OfBatch:
     return {row.id: row for row in conn.execute(query)}
 
 
-def _of(version: str, of_batch: OfBatch, *, audited: bool) -> list[ColumnElement[bool]]:
-    return [_DONE.configuration == version, _DONE.audited.is_(audited), _DONE.batch_id.in_(list(of_batch))]
+def _of(version: str, of_batch: OfBatch, *, audited: bool | None = None) -> list[ColumnElement[bool]]:
+    of_coin = [] if audited is None else [_DONE.audited.is_(audited)]
+    return [_DONE.configuration == version, _DONE.batch_id.in_(list(of_batch)), *of_coin]
 
 
 def _join_reviews(query: Select[Any]) -> Select[Any]:
@@ -187,17 +186,12 @@ def _unaudited_groups(conn: Connection, version: str, of_batch: OfBatch) -> list
     query = _join_reviews(query.where(*_of(version, of_batch, audited=False)))
     named = (*_FACTS, reviews.c.label, reviews.c.blind, adjudications.c.label, "disputed", "unread")
     came = [_Alike(**row._mapping) for row in conn.execute(query.group_by(*named))]
-    rest = Counter[tuple[str, float, str]]()
-    for row in conn.execute(ended.group_by(*_FACTS)):
-        rest[row.outcome, row.audit_probability, row.batch_id] += row.alike
+    rest = Counter[tuple[Any, ...]]()
+    for alike, *facts in conn.execute(ended.group_by(*_FACTS)):
+        rest[tuple(facts)] += alike
     for one in came:
         rest[one.outcome, one.audit_probability, one.batch_id] -= one.alike
-    unseen = (
-        _Alike(alike=alike, outcome=outcome, audit_probability=probability, batch_id=batch_id)
-        for (outcome, probability, batch_id), alike in rest.items()
-        if alike
-    )
-    return [*came, *unseen]
+    return [*came, *(_Alike(alike, *facts) for facts, alike in rest.items() if alike)]
 
 
 class _Alike(NamedTuple):
@@ -252,7 +246,7 @@ def severities(db: Database, actor: Actor, version: str) -> Mapping[int | None, 
     with db.read() as conn:
         chosen = _of(version, batches_of(conn, version), audited=True)
         found = conn.execute(query.where(*chosen, reviews.c.blind.is_(True), reviews.c.label == Label.UNSAFE.value))
-        return Counter(fields["ideation"] for (fields,) in found)
+        return Counter(fields["ideation"] for fields in found.scalars())
 
 
 def priorities_shown(db: Database, actor: Actor, version: str) -> Mapping[bool, Proportion]:
@@ -264,9 +258,9 @@ def priorities_shown(db: Database, actor: Actor, version: str) -> Mapping[bool, 
     query = select(urgent.label("urgent"), flagged.label("flagged"), func.count().label("n"))
     query = query.join(screenings, is_first_review(_DONE.case_id))
     query = query.where(_DONE.configuration == version, reviews.c.blind.is_(True), reviews.c.priority.is_not(None))
-    counts = Counter[tuple[bool, bool]]()
-    for row in db.rows(query.group_by("urgent", "flagged")):
-        counts[bool(row.urgent), bool(row.flagged)] += row.n
+    counts = Counter(
+        {(bool(row.urgent), bool(row.flagged)): row.n for row in db.rows(query.group_by("urgent", "flagged"))}
+    )
     return {
         shown: Proportion(counts[shown, True], counts[shown, True] + counts[shown, False]) for shown in (True, False)
     }
@@ -299,7 +293,7 @@ def outcome_mix(db: Database, actor: Actor, version: str, reference: int = REFER
     """The ends of the first node that a case met, by label or kind of abstention; no person's review enters."""
     require(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
-        of_config = [_DONE.configuration == version, _DONE.batch_id.in_(list(batches_of(conn, version)))]
+        of_config = _of(version, batches_of(conn, version))
         until = _complete_at(conn, of_config, reference)
         rows = conn.execute(_ends_by_day(of_config, until)).all()
     at_first, since, looks = Counter[str](), Counter[str](), dict[int, Mapping[str, int]]()
@@ -310,8 +304,8 @@ def outcome_mix(db: Database, actor: Actor, version: str, reference: int = REFER
         of_day[1] += row.escalated
         if row.first_end is not None:
             (since if row.later else at_first)[row.first_end] += row.alike
-        if row.first_end is not None and row.later:
-            looks[row.day] = dict(since)
+            if row.later:
+                looks[row.day] = dict(since)
     return OutcomeMix(reference=dict(at_first), looks=tuple(looks.values()), until=until, escalated=by_month(days))
 
 
@@ -334,8 +328,7 @@ def by_month(days: Mapping[int, Sequence[int]]) -> tuple[tuple[int, int], ...]:
 def _complete_at(conn: Connection, of_config: list[ColumnElement[bool]], reference: int) -> datetime | None:
     """When the reference was complete; None before."""
     last = select(_DONE.completed_at).where(*of_config).order_by(_DONE.completed_at)
-    until: datetime | None = conn.execute(last.offset(reference - 1).limit(1)).scalar()
-    return until
+    return conn.execute(last.offset(reference - 1).limit(1)).scalar()
 
 
 def settled_cases(
@@ -350,16 +343,14 @@ def settled_cases(
     in_reference: bool | None = None,
     reference: int = REFERENCE,
 ) -> tuple[str, ...]:
-    """The ids of settled cases of a configuration in the order in which they were settled, so many at most: those of an
-    outcome, of batches with an audit, with such an end of their first node, and in the reference window; None asks for
-    nothing. Raises Forbidden.
-
-    Whoever lists them leaves out the AI's view of what waits.
+    """Their ids in the order in which they were settled, so many at most: those of an outcome, of batches with an audit
+    (``sampled``), with such an end of their first node, in the reference window; None asks for nothing. Whoever lists
+    them leaves out the AI's view of what waits. Raises Forbidden.
     """
     require(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
         of_batch = batches_of(conn, version)
-        of_config = [_DONE.configuration == version, _DONE.batch_id.in_(list(of_batch))]
+        of_config = _of(version, of_batch)
         query = select(_DONE.case_id).where(*of_config)
         query = query.filter_by(**{k: v for k, v in (("outcome", outcome), ("first_end", first_end)) if v is not None})
         if sampled is not None:

@@ -3,7 +3,7 @@
 Only closed cases: an open one may yet be read by whoever looks at the table.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,23 +19,18 @@ from storage.settings_store import second_review_rates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewTable:
-    """``external_ids`` are those of the file. ``labels``, ``certainties``, ``ideation`` and ``turns`` (first, second or
-    third review of the case) have a row per case and a column per reviewer, None where a reviewer gave no blind first
-    review (or did not record a level).
+class ReviewedCase:
+    """The blind first reviews of a case by reviewer: the ``label``, its ``certainty``, the level of ``ideation`` (None:
+    not stated), and which ``review`` of the case it was. ``external_id`` is that of the file.
 
-    ``at_random`` tells of each case whether its coin chose it for a second review, whatever the first reviewer says.
-    Of the others only those had one of which something said was doubted, or a second opinion was asked for.
+    ``at_random`` tells whether its coin chose it for a second review, whatever the first reviewer says. Of the others
+    only those had one of which something said was doubted, or a second opinion was asked for.
     """
 
-    case_ids: tuple[str, ...]
-    external_ids: tuple[str, ...]
-    reviewers: tuple[str, ...]
-    at_random: tuple[bool, ...]
-    labels: tuple[tuple[str | None, ...], ...]
-    certainties: tuple[tuple[int | None, ...], ...]
-    ideation: tuple[tuple[int | None, ...], ...]
-    turns: tuple[tuple[str | None, ...], ...]
+    case_id: str
+    external_id: str
+    at_random: bool
+    reviews: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,32 +50,27 @@ class Switch:
     reference: str | None
 
 
-def review_table(db: Database, actor: Actor, key: str, batch_id: str | None = None) -> ReviewTable:
-    """Every blind first review of closed cases, of one batch or of all; reviewers under pseudonyms."""
+def review_table(db: Database, actor: Actor, key: str, batch_id: str | None = None) -> tuple[ReviewedCase, ...]:
+    """The closed cases with blind first reviews, of one batch or of all; reviewers under pseudonyms."""
     require(actor, Action.VIEW_AGREEMENT)
-    query = select(reviews, cases.c.batch_id, cases.c.external_id).where(*_BLIND_FIRST)
+    query = select(reviews, cases.c.external_id).where(*_BLIND_FIRST)
     with db.read() as conn:
         rows = conn.execute(_of_batch(query, batch_id).order_by(reviews.c.case_id)).all()
         chosen = _chosen_by_coin(conn, rows)
-    reviewers = tuple(sorted({pseudonym(key, row.reviewer) for row in rows}))
-    external_ids = {row.case_id: row.external_id for row in rows}
-    case_ids = tuple(external_ids)
-    found = {(row.case_id, pseudonym(key, row.reviewer)): row for row in rows}
-
-    def grid(value: Callable[[Any], Any]) -> tuple[tuple[Any, ...], ...]:
-        cells = [[found.get((case_id, reviewer)) for reviewer in reviewers] for case_id in case_ids]
-        return tuple(tuple(None if row is None else value(row) for row in line) for line in cells)
-
-    return ReviewTable(
-        case_ids=case_ids,
-        external_ids=tuple(external_ids.values()),
-        reviewers=reviewers,
-        at_random=tuple(case_id in chosen for case_id in case_ids),
-        labels=grid(lambda row: row.label),
-        certainties=grid(lambda row: row.certainty),
-        ideation=grid(lambda row: row.fields["ideation"]),
-        turns=grid(lambda row: row.review_round),
+    given: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for row in rows:
+        said = {"label": row.label, "certainty": row.certainty, "ideation": row.fields["ideation"]}
+        of_case = given.setdefault(row.case_id, {})
+        of_case[pseudonym(key, row.reviewer)] = said | {"review": row.review_round}
+    names = {row.case_id: row.external_id for row in rows}
+    return tuple(
+        ReviewedCase(case_id=case_id, external_id=name, at_random=case_id in chosen, reviews=given[case_id])
+        for case_id, name in names.items()
     )
+
+
+def reviewers_of(table: Sequence[ReviewedCase]) -> list[str]:
+    return sorted({reviewer for case in table for reviewer in case.reviews})
 
 
 def _chosen_by_coin(conn: Connection, rows: Sequence[Any]) -> set[str]:
@@ -121,7 +111,7 @@ def random_double_reviews(db: Database, actor: Actor) -> tuple[bool, ...]:
     return tuple(pairs)
 
 
-def collect_reviews(db: Database, by: Acting, key: str, batch_id: str | None = None) -> ReviewTable:
+def collect_reviews(db: Database, by: Acting, key: str, batch_id: str | None = None) -> tuple[ReviewedCase, ...]:
     """The same table to take away: the export is in the audit log before it is read."""
     require(by.actor, Action.EXPORT)
     with db.write() as conn:
@@ -130,9 +120,7 @@ def collect_reviews(db: Database, by: Acting, key: str, batch_id: str | None = N
 
 
 def switches(db: Database, actor: Actor, key: str, batch_id: str | None = None) -> tuple[Switch, ...]:
-    """A row per reviewer and closed case with a blind first review after which the AI's view was served to them,
-    whether or not they changed their mind then.
-    """
+    """A row per reviewer and closed case: the AI's view followed their blind first review, changed then or not."""
     require(actor, Action.VIEW_AGREEMENT)
     served = and_(unblindings.c.case_id == reviews.c.case_id, unblindings.c.reviewer == reviews.c.reviewer)
     query = select(reviews, cases.c.reference, screenings.c.outcome, unblindings.c.at.label("served_at"))

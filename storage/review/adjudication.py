@@ -15,7 +15,7 @@ from screening.review.triage import Priority, floor, second_review_coin
 from storage.audit_log import append
 from storage.batches.entries import open_again
 from storage.database import Database, Source, Stale, reading, record
-from storage.review.claims import UNASSIGNED, NotAvailable, has_lease, is_open, lock_entry
+from storage.review.claims import UNASSIGNED, Incomplete, NotAvailable, has_lease, is_open, lock_entry
 from storage.review.follow_ups import For, open_follow_up
 from storage.review.program_texts import tell_again
 from storage.schema.engine import screenings
@@ -38,10 +38,8 @@ class Why(StrEnum):
 def second_review_due(
     conn: Connection, actor: Actor, case_id: str, form: ReviewForm, settings: SiteSettings, before: ReviewLabel | None
 ) -> Why | None:
-    """Why the case needs a second review after this one, or None. ``before`` is the label that it revises.
-
-    The coin applies only where somebody else could read; what a rule asks for stays needed where nobody could (see
-    `adjudication`). A review that was asked for stays asked for.
+    """Why the case needs a second review after this one, or None. ``before`` is the label that it revises. What a rule
+    or a person asks for stays needed where nobody else could give it; the coin then does not apply.
     """
     if conn.execute(_requests_of(case_id)).first() is not None:
         return Why.ASKED
@@ -242,10 +240,6 @@ def versions_of(conn: Connection, case_ids: Sequence[str]) -> dict[str, list[Adj
     return found
 
 
-class ReasonNeeded(ValueError):
-    """A change to what was recorded needs a reason."""
-
-
 def adjudicate(
     db: Database,
     by: Acting,
@@ -254,7 +248,7 @@ def adjudicate(
     reason: str,
     method: Literal[Method.SENIOR, Method.DISCUSSION] = Method.SENIOR,
 ) -> Adjudication:
-    """A senior's decision on an open case. Raises ReasonNeeded, or NotAvailable when it is closed, unread, being read,
+    """A senior's decision on an open case. Raises Incomplete, or NotAvailable when it is closed, unread, being read,
     or when one of two reviewers who disagree would decide between them alone.
     """
     require(by.actor, Action.ADJUDICATE)
@@ -278,16 +272,13 @@ def adjudicate(
 
 
 def is_party(actor: Actor, reviewers: Sequence[str]) -> bool:
-    """Whether this is one of the first two ``reviewers`` of a case read by two or more: theirs is the disagreement.
-
-    Where nobody signs in there is one local user and nobody else who could decide.
-    """
+    """Whether the disagreement is theirs: the first two's. A local user, without sign-in, is the only one to decide."""
     return actor != LOCAL_USER and len(reviewers) > 1 and actor.id in reviewers[:2]
 
 
 def amend(db: Database, by: Acting, case_id: str, label: ReviewLabel, reason: str, based_on: int) -> Adjudication:
     """A new version of a closed case's label; ``based_on`` is the version the senior was looking at. Raises
-    ReasonNeeded, Stale, or NotAvailable when the case is not closed or was erased.
+    Incomplete, Stale, or NotAvailable when the case is not closed or was erased.
     """
     require(by.actor, Action.ADJUDICATE)
     _needs(reason)
@@ -320,7 +311,7 @@ def _record(conn: Connection, by: Acting, case_id: str, action: str) -> Adjudica
 
 def _needs(reason: str) -> None:
     if not reason.strip():
-        raise ReasonNeeded("say why")
+        raise Incomplete("say why")
 
 
 def reveal_versions(db: Database, by: Acting, case_id: str) -> Sequence[Adjudication]:

@@ -6,7 +6,7 @@ reviewer; it treats an expired lease and a past reservation as free, so that no 
 """
 
 import secrets
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -25,7 +25,6 @@ LEASE = timedelta(minutes=15)
 
 SNOOZE = timedelta(minutes=30)
 """How long a skipped case stays away from whoever skipped it."""
-
 
 _entry = inbox_entries.c
 UNASSIGNED = dict.fromkeys(("assignee", "assigned_by", "assigned_until", "lease_token"))
@@ -140,15 +139,7 @@ def free_for(
     actor: Actor, now: At, priorities: Collection[Priority] | None, batch: str | None = None
 ) -> ColumnElement[bool]:
     """Whether the actor may be given this case by "the next one"."""
-    return and_(
-        is_open(),
-        of_priority(priorities),
-        of_batch(batch),
-        or_(_entry.assigned_until.is_(None), _entry.assigned_until <= now, is_given_to(actor)),
-        ~is_reviewed_by(actor),
-        ~needs_senior(actor),
-        ~is_snoozed(actor, now),
-    )
+    return and_(is_open(), of_priority(priorities), of_batch(batch), state(actor, now) == "free")
 
 
 def in_order(priorities: Collection[Priority] | None) -> tuple[ColumnElement[Any], ...]:
@@ -163,6 +154,10 @@ CLAIMED, OPENED = "claimed", "opened"
 
 class LeaseLost(Exception):
     """The lease has run out, or somebody else holds the case; a draft is kept."""
+
+
+class Incomplete(ValueError):
+    """A note, a reason or a disposition that must be given is missing; the message says which."""
 
 
 class NotAvailable(Exception):
@@ -183,10 +178,6 @@ class Claim:
     due_at: datetime
 
 
-def new_token() -> str:
-    return secrets.token_hex(32)
-
-
 _HELD = select(*_NAMED).where(is_open(), is_leased(NOW), _entry.assignee == bindparam("holder"))
 
 
@@ -195,7 +186,6 @@ def claim_next(
     by: Acting,
     lease: timedelta = LEASE,
     priorities: Collection[Priority] | None = None,
-    token: Callable[[], str] = new_token,
     batch: str | None = None,
     action: str = CLAIMED,
 ) -> Claim | None:
@@ -206,7 +196,7 @@ def claim_next(
             due_next = select(_entry.case_id).where(free_for(by.actor, by.now, among, batch)).order_by(*in_order(among))
             # PostgreSQL skips rows that another transaction is claiming
             first = due_next.limit(1).with_for_update(skip_locked=True, of=inbox_entries).scalar_subquery()
-            if (taken := _take(conn, _entry.case_id == first, by, lease, token(), action)) is not None:
+            if (taken := _take(conn, _entry.case_id == first, by, lease, action)) is not None:
                 append(conn, by, action, taken.case_id, {"priority": int(taken.priority)})
                 return taken
     return None
@@ -215,9 +205,8 @@ def claim_next(
 def by_urgency(
     conn: Connection, by: Acting, priorities: Collection[Priority] | None, batch: str | None = None
 ) -> Sequence[Collection[Priority] | None]:
-    """The priorities of a filter one by one, the priority whose next case is due first in front: each has an index, so
-    that a query does not read the cases that the filter leaves out. Priorities without a free case are left out; [None]
-    without a filter.
+    """The priorities of a filter with a free case, that whose next case is due first in front: each is read along its
+    own index, without the cases that the filter leaves out. [None] without a filter.
     """
     if priorities is None:
         return [None]
@@ -234,7 +223,6 @@ def claim(
     by: Acting,
     case_id: str,
     lease: timedelta = LEASE,
-    token: Callable[[], str] = new_token,
     action: str = CLAIMED,
 ) -> Claim:
     """A chosen case: any for a senior; for a reviewer one that was handed to them, or that they held last. Raises
@@ -251,7 +239,7 @@ def claim(
             raise NotAvailable("this case is closed")
         unheld = or_(~is_leased(by.now), _entry.assignee == by.id)
         free = and_(_entry.case_id == case_id, is_open(), unheld, ~is_reviewed_by(by.actor))
-        taken = _take(conn, free, by, lease, token(), action)
+        taken = _take(conn, free, by, lease, action)
         if taken is None:
             raise NotAvailable("this case is assigned to somebody else, or this review is not yours")
         append(conn, by, action, case_id, {"priority": int(taken.priority), "named": True})
@@ -259,9 +247,7 @@ def claim(
 
 
 def _owner(conn: Connection, by: Acting, row: Any) -> str | None:
-    """Whom the case was handed to, or who held it last, also where it went back from under them as their page slept;
-    not while it is kept for somebody else.
-    """
+    """Whom the case is kept for, else who held it last, also where it went back as their page slept."""
     if row.assignee == by.id or row.lease_token is not None or is_kept_in(row, by.now):
         return str(row.assignee)
     event = audit_events.c
@@ -277,10 +263,9 @@ def opened(now: datetime) -> dict[str, Any]:
     }
 
 
-def _take(
-    conn: Connection, which: ColumnElement[bool], by: Acting, lease: timedelta, token: str, action: str
-) -> Claim | None:
-    theirs = {"assignee": by.id, "assigned_by": by.id, "assigned_until": by.now + lease, "lease_token": token}
+def _take(conn: Connection, which: ColumnElement[bool], by: Acting, lease: timedelta, action: str) -> Claim | None:
+    theirs = {"assignee": by.id, "assigned_by": by.id, "assigned_until": by.now + lease}
+    theirs |= {"lease_token": secrets.token_hex(32)}
     if action == OPENED:
         theirs |= opened(by.now)
     row = conn.execute(inbox_entries.update().where(which).values(theirs).returning(*_NAMED)).first()

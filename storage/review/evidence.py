@@ -69,9 +69,7 @@ class Evidence:
 def reveal_text(
     db: Database, by: Acting, case_id: str, token: str | None = None, *, with_context: bool = False
 ) -> CaseText:
-    """Text and reply for whoever holds the case (by the token), has reviewed it, or may see any: one view in the audit
-    log. Raises Forbidden, KeyError.
-    """
+    """For whoever holds the case (by the token), has reviewed it, or may see any: one view in the audit log."""
     entry = inbox_entries.c
     theirs = entry.case_id == case_id, entry.assignee == by.id, is_leased(by.now), is_open()
     with db.write() as conn:
@@ -227,9 +225,8 @@ _BLIND = _ALL.where(case_notes.c.kind != "second_opinion", ~_BY_REVIEWER)  # wha
 
 
 def notes(db: Database, by: Acting, case_id: str, token: str | None = None) -> Sequence[Any]:
-    """The notes on a case with their ``author_name``, the oldest first, for whoever may see its text. What a second
-    opinion was asked with, and what its reviewers wrote, is hidden until the actor has read it: a second review is
-    blind.
+    """Those on a case with their ``author_name``, the oldest first, for whoever may see its text. What a second opinion
+    was asked with, and what its reviewers wrote, is hidden from who has not reviewed it: a second review is blind.
     """
     with db.read() as conn:
         return _notes(conn, case_id, reviewed=require_text(conn, by, case_id, token))

@@ -21,7 +21,7 @@ from screening.review.triage import Reach, audit_placement
 from storage.audit_log import append
 from storage.batches.entries import enter
 from storage.database import Database, insert_once
-from storage.review.claims import NOW
+from storage.review.claims import NOW, Incomplete
 from storage.schema import accounts, acknowledgements, batches, cases, follow_ups, inbox_entries, screenings
 from storage.settings_store import current
 from storage.visibility import is_in_review, is_yet_to_review, unblind, was_erased
@@ -53,10 +53,6 @@ class How(StrEnum):
 
 class NotOpen(Exception):
     """The follow-up was closed in the meantime, or does not exist."""
-
-
-class NoteMissing(ValueError):
-    """Closing a follow-up, or handing it to a colleague, needs a note."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +119,7 @@ def open_of(conn: Connection, actor: Actor, case_id: str) -> Sequence[Any]:
 @lru_cache
 def _open_statements(actor: Actor, limit: int) -> tuple[Select[Any], Select[int, int, int, int, int, int]]:
     """Those that this person may see, and how many there are: written once, asked at every run of the inbox."""
-    mine = or_(_one.who == actor.id, _one.opened_by == actor.id)
-    visible = or_(mine, ~is_yet_to_review(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else mine
+    visible = _is_visible(actor)
     # a look-up for each: joined, an embedded database may begin at the cases, and read all of them
     name = select(cases.c.external_id).where(cases.c.id == _one.case_id).scalar_subquery()
     where = select(cases.c.where_to_act).where(cases.c.id == _one.case_id).scalar_subquery()
@@ -155,9 +150,7 @@ def _is_left() -> ColumnElement[bool]:
 
 
 def take_over(db: Database, by: Acting) -> int:
-    """See to all that are with nobody who reads cases any more; how many these were. This person learns whose reviews
-    asked for them: one of their own of such a case is not blind. Raises Forbidden.
-    """
+    """See to all that are with nobody who reads cases any more, so learning of the reviews; how many these were."""
     require(by.actor, Action.FOLLOW_UP, by.id)
     with db.write() as conn:
         left = select(_one.id, _one.case_id).where(_one.closed_at.is_(None), _one.who != by.id, _is_left())
@@ -175,7 +168,7 @@ def _give(conn: Connection, by: Acting, follow_up_id: int, case_id: str, to: str
 
 
 def hand_to(db: Database, by: Acting, follow_up_id: int, to: str, note: str) -> None:
-    """Have a colleague see to it from now on. Raises Forbidden, NotOpen, NoteMissing, KeyError for no such person."""
+    """Have a colleague see to it from now on. Raises Forbidden, NotOpen, Incomplete, KeyError for no such person."""
     with db.write() as conn:
         case_id, said = _require_open(conn, by.actor, follow_up_id, note)
         person = conn.execute(select(accounts.c.active, accounts.c.roles).where(accounts.c.id == to)).first()
@@ -187,24 +180,25 @@ def hand_to(db: Database, by: Acting, follow_up_id: int, to: str, note: str) -> 
 
 
 def close(db: Database, by: Acting, follow_up_id: int, how: How, note: str) -> None:
-    """It was seen to, or need not be any more. Raises Forbidden, NotOpen, NoteMissing."""
+    """It was seen to, or need not be any more. Raises Forbidden, NotOpen, Incomplete."""
     with db.write() as conn:
         case_id, said = _require_open(conn, by.actor, follow_up_id, note)
-        values: Mapping[str, Any] = {"closed_at": by.now, "closed_by": by.id, "how": how.value, "note": said}
-        conn.execute(update(follow_ups).where(_one.id == follow_up_id).values(values))
+        closed = update(follow_ups).where(_one.id == follow_up_id)
+        conn.execute(closed.values(closed_at=by.now, closed_by=by.id, how=how.value, note=said))
         append(conn, by, "follow_up_closed", case_id, {"how": how.value})
 
 
 def closed_ones(db: Database, actor: Actor, case_id: str) -> Sequence[Any]:
-    """How a case's follow-ups ended, as their rows: for those who may see all of them and for those who had a part in
-    one. Empty while the case still waits to be read by this person. Raises Forbidden.
-    """
+    """How those of a case that this person may see ended, as their rows. Raises Forbidden."""
     require(actor, Action.FOLLOW_UP, actor.id)
-    part = or_(_one.who == actor.id, _one.opened_by == actor.id, _one.closed_by == actor.id)
-    visible = or_(part, ~is_yet_to_review(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else part
-    return db.rows(
-        select(follow_ups).where(_one.case_id == case_id, _one.closed_at.is_not(None), visible).order_by(_one.id)
-    )
+    closed = _one.case_id == case_id, _one.closed_at.is_not(None), _is_visible(actor, _one.closed_by == actor.id)
+    return db.rows(select(follow_ups).where(*closed).order_by(_one.id))
+
+
+def _is_visible(actor: Actor, *part: ColumnElement[bool]) -> ColumnElement[bool]:
+    """For whoever sees to it or had another part in it; for seniors any of a case that they need not review yet."""
+    mine = or_(_one.who == actor.id, _one.opened_by == actor.id, *part)
+    return or_(mine, ~is_yet_to_review(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else mine
 
 
 def _require_open(conn: Connection, actor: Actor, follow_up_id: int, note: str) -> tuple[str, str]:
@@ -214,7 +208,7 @@ def _require_open(conn: Connection, actor: Actor, follow_up_id: int, note: str) 
         raise NotOpen("this follow-up is closed already")
     require(actor, Action.FOLLOW_UP, actor.id if actor.id in (row.who, row.opened_by) else row.who)
     if not note.strip():
-        raise NoteMissing("say in a note what was done, or what the next one should know")
+        raise Incomplete("say in a note what was done, or what the next one should know")
     return str(row.case_id), "\n".join(filter(None, (row.note, note.strip())))
 
 
@@ -225,17 +219,13 @@ MOST = 500
 def worklist(db: Database, actor: Actor, batch_id: str, limit: int = 50) -> tuple[Sequence[Any], int]:
     """The first to be acknowledged, in the file's order, not in review; and how many in all. Raises Forbidden."""
     require(actor, Action.ACKNOWLEDGE)
-    columns = (cases.c.id.label("case_id"), cases.c.row, cases.c.external_id)
-    page = select(*columns, screenings.c.node, screenings.c.completed_at)
-    joined = [
-        query.select_from(screenings)
-        .join(cases, cases.c.id == screenings.c.case_id)
-        .where(_waits(), screenings.c.batch_id == batch_id)
-        for query in (page.order_by(cases.c.row).limit(limit), select(func.count()))
-    ]
+    ended = screenings.c
+    waits = select(cases.c.id.label("case_id"), cases.c.row, cases.c.external_id, ended.node, ended.completed_at)
+    waits = waits.select_from(screenings).join(cases, cases.c.id == ended.case_id)
+    waits = waits.where(_waits(), ended.batch_id == batch_id)
     with db.read() as conn:
-        rows, waiting = conn.execute(joined[0]).all(), conn.execute(joined[1]).scalar_one()
-    return rows, int(waiting)
+        rows = conn.execute(waits.order_by(cases.c.row).limit(limit)).all()
+        return rows, conn.execute(waits.with_only_columns(func.count())).scalar_one()
 
 
 def acknowledge(db: Database, by: Acting, case_ids: Sequence[str]) -> int:
@@ -294,6 +284,7 @@ def request_second_looks(
     require(by.actor, Action.REQUEST_REVIEW)
     if len(case_ids) > MOST:
         raise ValueError(f"at most {MOST} cases at a time")
+    known = {**(controls or {}), **(chances or {})}
     with db.write() as conn:
         named = select(cases.c.id).where(cases.c.id.in_(case_ids))
         gone = set(conn.execute(named.where(was_erased(cases.c.id))).scalars())
@@ -306,9 +297,8 @@ def request_second_looks(
             opened += [row.id] if entered else []
             sent_as = "drawn" if row.id in (chances or {}) else "control" if row.id in (controls or {}) else "picked"
             if entered or sent_as == "picked":
-                chance = {**(controls or {}), **(chances or {})}.get(row.id)
                 of_case = update(inbox_entries).where(inbox_entries.c.case_id == row.id)
-                conn.execute(of_case.values(sent_as=sent_as, chance=chance))
+                conn.execute(of_case.values(sent_as=sent_as, chance=known.get(row.id)))
         unblind(conn, by.id, sorted(shown), by.now)
         numbers = {"asked": len(case_ids), "opened": len(opened)}
         append(conn, by, "second_look_requested", None, numbers, rows={inbox_entries: opened})

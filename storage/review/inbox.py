@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
-from sqlalchemy import Connection, and_, select, update
+from sqlalchemy import Connection, and_, select, true, update
 
 from screening.review.policy import Acting, Action, Actor, Role, require
 from screening.review.review_form import ReviewLabel
@@ -18,6 +18,7 @@ from storage.database import Database, upsert
 from storage.review.adjudication import Next, Why, has_asked, request
 from storage.review.claims import (
     UNASSIGNED,
+    Incomplete,
     LeaseLost,
     NotAvailable,
     has_lease,
@@ -39,7 +40,7 @@ _entry = inbox_entries.c
 NEEDS_NOTE = (Priority.P0, Priority.P1)
 """Priorities that are not left open without a note."""
 
-REVIEWS = frozenset({"first", "second", "third"})
+REVIEWS = ("first", "second", "third")
 """What a case may wait for."""
 
 RESERVATIONS = {Priority.P0: timedelta(minutes=15), Priority.P1: timedelta(minutes=15)}
@@ -50,77 +51,65 @@ MOST = 200
 """Cases given at once."""
 
 
-class NoteNeeded(ValueError):
-    """A P0 or P1 case is not left open without a note."""
-
-
 def release(db: Database, by: Acting, case_id: str, token: str, note: str = "") -> None:
-    """Give the case back. Raises LeaseLost, NoteNeeded (P0, P1)."""
+    """Give the case back. Raises LeaseLost, Incomplete (P0, P1)."""
     with db.write() as conn:
         _let_go(conn, by, case_id, token, kind="release", note=note)
         append(conn, by, "released", case_id, {"note": bool(note)})
 
 
-def release_all(db: Database, by: Acting, note: str = "signed out", reviews: Collection[str] = REVIEWS) -> int:
-    """Give back what this person holds, of these reviews, as sign-out does, and return how many cases that was."""
+def release_all(
+    db: Database,
+    by: Acting,
+    note: str = "signed out",
+    reviews: Collection[str] = REVIEWS,
+    holds: Literal["none", "own", "all"] = "none",
+) -> int:
+    """Give back what this person has open, of these reviews, and return how many cases that was; with ``own`` holds
+    also what they put on hold, with ``all`` what a colleague gave them too.
+    """
+    theirs = is_open(), _entry.assignee == by.id, _entry.review_round.in_(reviews)
     with db.write() as conn:
-        mine = and_(is_open(), is_leased(by.now), _entry.assignee == by.id, _entry.review_round.in_(reviews))
-        rows = conn.execute(select(_entry.case_id, _entry.lease_token).where(mine)).all()
+        rows = conn.execute(select(_entry.case_id, _entry.lease_token).where(*theirs, is_leased(by.now))).all()
         for row in sorted(rows, key=lambda row: row.case_id):
             _let_go(conn, by, row.case_id, row.lease_token, kind="release", note=note)
         if rows:
             append(conn, by, "released_all", None, {"cases": len(rows)})
+        if holds != "none":
+            kept = and_(*theirs, is_kept(by.now), true() if holds == "all" else _entry.assigned_by == by.id)
+            if count := conn.execute(update(inbox_entries).where(kept).values(UNASSIGNED)).rowcount:
+                append(conn, by, "holds_released", None, {"cases": count})
     return len(rows)
 
 
-def release_holds(db: Database, by: Acting, reviews: Collection[str] = REVIEWS, *, by_anybody: bool = False) -> int:
-    """Free at once what this person put on hold for themselves, of these reviews, as they are gone; what a colleague
-    gave them too (``by_anybody``) where they may not take it any more. Returns how many cases that was.
-    """
-    for_them = [_entry.assignee == by.id, _entry.review_round.in_(reviews)]
-    if not by_anybody:
-        for_them.append(_entry.assigned_by == by.id)
-    with db.write() as conn:
-        kept = update(inbox_entries).where(is_open(), is_kept(by.now), *for_them)
-        count = conn.execute(kept.values(UNASSIGNED)).rowcount
-        if count:
-            append(conn, by, "holds_released", None, {"cases": count})
-    return count
-
-
-def skip(db: Database, by: Acting, case_id: str, token: str, note: str = "") -> None:
-    """Give the case back; for a while it does not come to this person again. Raises LeaseLost, NoteNeeded."""
-    _pass_on(db, by, case_id, token, "skip", note)
-
-
-def decline(db: Database, by: Acting, case_id: str, token: str, note: str = "") -> None:
-    """Give the case back for good, without a reason and at any priority: nobody has to read what they cannot."""
-    _pass_on(db, by, case_id, token, "not_me", note.strip() or "declined")
-
-
-def _pass_on(db: Database, by: Acting, case_id: str, token: str, reason: str, note: str) -> None:
+def skip(db: Database, by: Acting, case_id: str, token: str, note: str = "", reason: str = "skip") -> None:
+    """Give the case back; for a while it does not come to this person again. Raises LeaseLost, Incomplete."""
     with db.write() as conn:
         _let_go(conn, by, case_id, token, kind="skip", note=note)
         upsert(conn, skips, {"case_id": case_id, "reviewer": by.id, "reason": reason, "at": by.now})
         append(conn, by, "skipped", case_id, {"reason": reason})
 
 
+def decline(db: Database, by: Acting, case_id: str, token: str, note: str = "") -> None:
+    """Give the case back for good, without a reason and at any priority: nobody has to read what they cannot."""
+    skip(db, by, case_id, token, note.strip() or "declined", reason="not_me")
+
+
 def hold(db: Database, by: Acting, case_id: str, token: str, note: str) -> datetime:
-    """Set the case aside for this person; returns when it is free again for all. Raises LeaseLost, NoteNeeded."""
+    """Set the case aside for this person; returns when it is free again for all. Raises LeaseLost, Incomplete."""
     return _reserve(db, by, case_id, token, by.id, note, "hold")
 
 
 def hand_over(db: Database, by: Acting, case_id: str, token: str, to: str, note: str) -> datetime:
-    """Reserve the case for an account; returns when it is free again for all. Raises LeaseLost, NoteNeeded, or
-    NotAvailable when that person cannot read it: it stays in hand, and no word tells a second reviewer who read it
-    first.
+    """Reserve the case for an account; returns when it is free again for all. Raises LeaseLost, Incomplete, or
+    NotAvailable when they cannot take it: it stays in hand, and no word tells a second reviewer who read it first.
     """
     return _reserve(db, by, case_id, token, to, note, "hand_over")
 
 
 def _reserve(db: Database, by: Acting, case_id: str, token: str, to: str, note: str, kind: str) -> datetime:
     if not note.strip():
-        raise NoteNeeded("enter a note for the next reviewer")
+        raise Incomplete("enter a note for the next reviewer")
     with db.write() as conn:
         priority = _let_go(conn, by, case_id, token, kind=kind, note=note, to=to)
         if kind == "hand_over":
@@ -194,16 +183,15 @@ def _let_go(
     if priority is None:
         raise LeaseLost("this case is not assigned to you any more")
     if not note.strip() and Priority(priority) in NEEDS_NOTE:
-        raise NoteNeeded("P0 and P1 cases need a hand-off note before you leave them")
+        raise Incomplete("P0 and P1 cases need a hand-off note before you leave them")
     if note.strip():
         add_note(conn, by, case_id, kind, note, to)
     return Priority(priority)
 
 
 def ask_second_opinion(db: Database, by: Acting, case_id: str, token: str, note: str = "") -> None:
-    """Have a second reviewer decide with this one: asked under the lease, before submitting. Raises LeaseLost.
-
-    The note is shown to nobody before they have read the case themselves. Asked twice is once.
+    """Have a second reviewer decide as well; asked under the lease, twice is once. Raises LeaseLost. The note is shown
+    to nobody before they have reviewed the case themselves.
     """
     with db.write() as conn:
         if conn.execute(select(_entry.case_id).where(holds(by, case_id, token))).first() is None:
@@ -283,8 +271,6 @@ def what_follows(db: Database, by: Acting, case_id: str) -> tuple[Next, Sequence
 
 
 REVIEWERS = frozenset({Role.REVIEWER, Role.SENIOR})
-THIRD = frozenset({"third"})
-"""The reviews that are a senior's."""
 
 
 def enter(
@@ -311,9 +297,9 @@ def set_roles(db: Database, by: Acting, account_id: str, roles: frozenset[Role])
     """
     changed = site_accounts.set_roles(db, by, account_id, roles)
     if not roles & REVIEWERS:
-        _free_all(db, changed.actor.at(by.now), "reads no cases any more", by_anybody=True)
+        release_all(db, changed.actor.at(by.now), "reads no cases any more", holds="all")
     elif Role.SENIOR not in roles:
-        _free_all(db, changed.actor.at(by.now), "is no senior any more", THIRD, by_anybody=True)
+        release_all(db, changed.actor.at(by.now), "is no senior any more", {"third"}, "all")
     return changed
 
 
@@ -321,24 +307,18 @@ def set_active(db: Database, by: Acting, account_id: str, active: bool) -> Accou
     """As `accounts.set_active`; who is switched off gives back what they hold or is kept for them."""
     changed = site_accounts.set_active(db, by, account_id, active)
     if not active:
-        _free_all(db, changed.actor.at(by.now), "switched off", by_anybody=True)
+        release_all(db, changed.actor.at(by.now), "switched off", holds="all")
     return changed
 
 
 def revoke(db: Database, by: Acting, account_id: str) -> int:
     """As `accounts.revoke`; who is signed in nowhere then gives back what they hold and have on hold."""
     ended = site_accounts.revoke(db, by, account_id)
-    _free_all(db, Actor(id=account_id, name=account_id, roles=frozenset()).at(by.now), "session ended")
+    gone = Actor(id=account_id, name=account_id, roles=frozenset())
+    release_all(db, gone.at(by.now), "session ended", holds="own")
     return ended
 
 
 def _give_back(db: Database, actor: Actor | None, now: datetime, note: str) -> None:
     if actor is not None and actor.roles & REVIEWERS:
-        _free_all(db, actor.at(now), note)
-
-
-def _free_all(
-    db: Database, by: Acting, note: str, reviews: Collection[str] = REVIEWS, *, by_anybody: bool = False
-) -> None:
-    release_all(db, by, note, reviews)
-    release_holds(db, by, reviews, by_anybody=by_anybody)
+        release_all(db, actor.at(now), note, holds="own")

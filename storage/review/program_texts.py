@@ -2,7 +2,7 @@
 people still have to review blinded.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -47,20 +47,6 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramText:
-    """One text of a program. ``label`` is given once it is settled: what people accepted, else what the agents ended
-    with; None where people closed it without a label. ``decided_by`` is "people" or "agents".
-    """
-
-    id: str
-    external_id: str
-    submitted_at: datetime
-    state: State
-    label: str | None = None
-    decided_by: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
     """A settled or abandoned case that a program is to be told of, and where. ``version`` counts the labels that people
     accepted for it, and ``look_at`` is when it is due again unless it was told by then.
@@ -102,7 +88,7 @@ def hand_in(
     return case_id, True
 
 
-def hand_out(db: Database, program: Program, case_id: str, now: datetime, *, outcome: bool) -> ProgramText:
+def hand_out(db: Database, program: Program, case_id: str, now: datetime, *, outcome: bool) -> Mapping[str, Any]:
     """One of its texts; with ``outcome`` its label too, which is in the audit log. Raises UnknownText, UnknownToken."""
     with db.write() as conn:
         require_in_force(conn, program)
@@ -110,15 +96,15 @@ def hand_out(db: Database, program: Program, case_id: str, now: datetime, *, out
         if row is None:
             raise UnknownText(case_id)
         found = _program_text(row, outcome=outcome)
-        if outcome and found.state is State.SETTLED:
+        if outcome and found["state"] is State.SETTLED:
             append(conn, program.actor.at(now), "outcome_fetched", case_id, {})
     return found
 
 
-def list_texts(db: Database, program: Program, after: str = "", limit: int = 100) -> tuple[ProgramText, ...]:
+def list_texts(db: Database, program: Program, after: str = "", limit: int = 100) -> Sequence[Mapping[str, Any]]:
     """Its texts in the order in which they came, those after one of them, without labels."""
     query = _texts(program).where(_text.case_id > after).order_by(_text.case_id).limit(limit)
-    return tuple(_program_text(row, outcome=False) for row in db.rows(query))
+    return [_program_text(row, outcome=False) for row in db.rows(query)]
 
 
 def _texts(program: Program) -> Select[Any]:
@@ -131,13 +117,17 @@ def _texts(program: Program) -> Select[Any]:
     )
 
 
-def _program_text(row: Any, *, outcome: bool) -> ProgramText:
+def _program_text(row: Any, *, outcome: bool) -> Mapping[str, Any]:
+    """How far a text is, as `api.schemas.Found` says it. ``label`` is given once it is settled: what people accepted,
+    else what the agents ended with; None where people closed it without a label. ``decided_by`` are people or agents.
+    """
     state = _state(row)
     label = decided_by = None
     if outcome and state is State.SETTLED:
         decided_by = "agents" if row.accepted is None and row.outcome != Outcome.HUMAN_REVIEW.value else "people"
         label = row.outcome if decided_by == "agents" else row.accepted
-    return record(ProgramText, row, submitted_at=row.created_at, state=state, label=label, decided_by=decided_by)
+    known = {"id": row.id, "external_id": row.external_id, "submitted_at": row.created_at}
+    return known | {"state": state, "label": label, "decided_by": decided_by}
 
 
 _STATE = (

@@ -62,7 +62,7 @@ class Sort(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """One open case in a list; age and time left follow from ``entered_at`` and ``due_at``."""
+    """One open case in a list."""
 
     case_id: str
     external_id: str
@@ -71,9 +71,6 @@ class Waiting:
     entered_at: datetime
     due_at: datetime
     state: State
-    assignee: str | None
-    assigned_until: datetime | None
-    review_round: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +78,9 @@ class Counts:
     """How many open cases are in each state inside the filter, and how many lie outside it. ``held_until`` is when the
     first lease of somebody else runs out, ``reserved_until`` likewise; None where there is none.
 
-    ``free_by_priority`` are the free cases inside the filter, ``inside_by_priority`` all in it; ``open_by_priority``,
-    ``late_by_priority`` and ``kept_by_priority`` (not free for this person) all open cases. Free and late ones are
+    ``free_by_priority`` are the free cases inside the filter, ``inside_by_priority`` all in it; ``open_by_priority``
+    (with ``first_due_by_priority``), ``late_by_priority`` and ``kept_by_priority`` (not free for this person) all open
+    cases. Free and late ones are
     counted up to `MOST_COUNTED` + 1 a priority, but all free ones of a batch. ``disputed`` are those on which two
     reviewers disagree, also outside the filter. ``newest_urgent``, the latest target of an open P0 case, moves on when
     one comes in.
@@ -91,6 +89,7 @@ class Counts:
     by_state: Mapping[State, int]
     free_by_priority: Mapping[Priority, int]
     open_by_priority: Mapping[Priority, int]
+    first_due_by_priority: Mapping[Priority, datetime]
     inside_by_priority: Mapping[Priority, int]
     late_by_priority: Mapping[Priority, int]
     kept_by_priority: Mapping[Priority, int]
@@ -122,17 +121,14 @@ def queue(
     """Open cases, in the order they are due where no other is asked for. For supervisors. Raises Forbidden."""
     require(by.actor, Action.BROWSE_QUEUE)
     query = _list(by.actor, None if priorities is None else frozenset(priorities), limit, offset, sort, batch)
-    rows = db.rows(query, moment(by.now))
-    return tuple(_waiting_case(row, by.now) for row in rows)
+    return tuple(_waiting_case(row) for row in db.rows(query, moment(by.now)))
 
 
 @lru_cache
 def _list(
     actor: Actor, priorities: frozenset[Priority] | None, limit: int, offset: int, sort: Sort, batch: str | None
 ) -> Select[Any]:
-    """The statement for a page of the list, built once for a person who asks again and again. The first cases of each
-    priority of the filter are merged: no query reads the cases that the filter leaves out.
-    """
+    """A page of the list, built once for who asks again and again: the first cases of each priority wanted, merged."""
     entries = select(inbox_entries, state(actor, NOW).label("state")).where(is_open(), of_batch(batch))
     if priorities is None and sort is Sort.URGENT:
         first = entries.order_by(*in_order(None))
@@ -157,18 +153,9 @@ def _sort_columns(entry: Any, sort: Sort) -> tuple[ColumnElement[Any], ...]:
     return entry.entered_at.desc(), entry.case_id.desc()
 
 
-def _waiting_case(row: Any, now: datetime) -> Waiting:
+def _waiting_case(row: Any) -> Waiting:
     """The case in a row of its entry with ``external_id`` and ``state``."""
-    assigned = row.assigned_until is not None and row.assigned_until > now
-    return record(
-        Waiting,
-        row,
-        priority=Priority(row.priority),
-        why=why_of(row),
-        state=State(row.state),
-        assignee=row.assignee if assigned else None,
-        assigned_until=row.assigned_until if assigned else None,
-    )
+    return record(Waiting, row, priority=Priority(row.priority), why=why_of(row), state=State(row.state))
 
 
 def counts(
@@ -194,6 +181,7 @@ def counts(
         by_state=by_state | {State.FREE: sum(free.values())},
         free_by_priority=free,
         open_by_priority=opened,
+        first_due_by_priority={priority: due for priority in Priority if (due := found["open", priority].due)},
         inside_by_priority=every,
         late_by_priority={priority: int(found["late", priority].n) for priority in Priority},
         kept_by_priority=kept,
@@ -217,14 +205,14 @@ def _first_until(rows: Iterable[Any], state: State) -> datetime | None:
 
 
 def _counted(what: str, priority: Priority, most: Any, *which: ColumnElement[bool]) -> Select[Any]:
-    """How many open cases of a priority there are, as far as a limit; along the index of that priority."""
-    first = select(_entry.case_id).where(is_open(), _entry.priority == int(priority), *which).order_by(_entry.due_at)
-    named = literal(what).label("what"), literal(int(priority)).label("priority")
-    columns: list[Any] = [*named, func.count().label("n"), _NONE]
-    return select(*columns).select_from(first.limit(most).subquery())
+    """How many open cases of a priority there are, as far as a limit, and when the first is due; along its index."""
+    query = select(_entry.due_at).where(is_open(), _entry.priority == int(priority), *which)
+    first = query.order_by(_entry.due_at).limit(most).subquery().c
+    columns: list[Any] = [literal(what).label("what"), literal(int(priority)).label("priority")]
+    return select(*columns, func.count().label("n"), func.min(first.due_at, type_=Moment).label("due"))
 
 
-_NONE = literal(None, Moment).cast(Moment).label("due")
+_NONE = literal(None, Moment).cast(Moment)
 _NEWEST = (
     select(_entry.due_at).where(is_open(), _entry.priority == int(Priority.P0)).order_by(_entry.due_at.desc()).limit(1)
 )
@@ -237,22 +225,6 @@ _STANDING: Any = union_all(
     select(literal("newest"), literal(0), literal(0), _NEWEST.scalar_subquery()),
 )
 """Written once: an open inbox asks every few seconds, and most of the asking was the writing of the question."""
-_FIRST_DUE = select(
-    *(
-        select(_entry.due_at)
-        .where(is_open(), _entry.priority == int(priority))
-        .order_by(_entry.due_at)
-        .limit(1)
-        .scalar_subquery()
-        for priority in Priority
-    )
-)
-
-
-def first_due_by_priority(db: Database, actor: Actor) -> Mapping[Priority, datetime]:
-    """The earliest target of each priority's open cases; a priority without any is left out. Raises Forbidden."""
-    require(actor, Action.VIEW_COUNTS)
-    return {priority: due for priority, due in zip(Priority, db.row(_FIRST_DUE), strict=True) if due is not None}
 
 
 @lru_cache
@@ -271,10 +243,8 @@ def reserved_cases(db: Database, by: Acting) -> tuple[Waiting, ...]:
     require(by.actor, Action.CLAIM_NEXT)
     query = select(inbox_entries, state(by.actor, by.now).label("state"), cases.c.external_id)
     theirs = query.join(cases, cases.c.id == _entry.case_id).where(is_open(), is_kept(by.now), _entry.assignee == by.id)
-    rows = db.rows(theirs)  # few: put in order here, so that the index of what is reserved serves
-    return tuple(
-        _waiting_case(row, by.now) for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id))
-    )
+    # few: put in order here, so that the index of what is reserved serves
+    return tuple(_waiting_case(row) for row in sorted(db.rows(theirs), key=lambda row: _sort_columns(row, Sort.URGENT)))
 
 
 def find(
@@ -309,7 +279,7 @@ def find(
             .where(_entry.case_id.in_(sorted(found)), is_open(), of_priority(priorities))
         )
         rows = conn.execute(query.order_by(*_sort_columns(_entry, sort)).limit(limit)).all()
-    return tuple(_waiting_case(row, by.now) for row in rows), texts_read
+    return tuple(_waiting_case(row) for row in rows), texts_read
 
 
 def _cases_by_name(conn: Connection, words: str) -> set[str]:

@@ -10,15 +10,26 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, case, delete, exists, insert, select, update
+from sqlalchemy import Connection, Select, and_, case, delete, insert, select, update
 
 from screening.review.policy import Acting, Action, Actor, Forbidden, require
 from screening.review.review_form import FORM_VERSION, Disposition, ReviewForm, ReviewLabel, needs_disposition
 from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.database import Database, record, upsert
-from storage.review.adjudication import Method, Next, ReasonNeeded, resettle, settle, take_request_back, versions_in
-from storage.review.claims import LEASE, UNASSIGNED, Claim, LeaseLost, NotAvailable, claim, has_lease, holds, lock_entry
+from storage.review.adjudication import Method, Next, resettle, settle, take_request_back, versions_in
+from storage.review.claims import (
+    LEASE,
+    UNASSIGNED,
+    Claim,
+    Incomplete,
+    LeaseLost,
+    NotAvailable,
+    claim,
+    has_lease,
+    holds,
+    lock_entry,
+)
 from storage.review.follow_ups import For, open_follow_up
 from storage.schema.intake import cases
 from storage.schema.review import adjudications, drafts, follow_ups, inbox_entries, reviews, unblindings, undone_reviews
@@ -26,10 +37,6 @@ from storage.settings_store import SiteSettings, current
 from storage.visibility import is_blind, is_erased, see_reviews
 
 _entry = inbox_entries.c
-
-
-class DispositionNeeded(ValueError):
-    """What happens next is not said where it must be, or is not on the site's list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +58,10 @@ class Review:
 def submit_review(
     db: Database, by: Acting, case_id: str, token: str, form: ReviewForm, submission_id: str
 ) -> Next | None:
-    """Store a review by whoever holds the case, give the case back, and settle it; returns what happens to the case
-    next.
+    """Store a review by whoever holds the case, give the case back, and settle it; returns what happens to it next.
 
     A repeated ``submission_id``, which becomes the review's id, is harmless: None, since the case may have moved on.
-    Raises DispositionNeeded, and LeaseLost without the current token; the form is then kept as a draft, if it is
-    not too long.
+    Raises Incomplete, and LeaseLost without the current token; the form is then kept as a draft unless it is too long.
     """
     require(by.actor, Action.REVIEW, by.id)
     try:
@@ -103,17 +108,17 @@ def _require_disposition(
     priority = Priority(conn.execute(select(_entry.priority).where(_entry.case_id == case_id)).scalar_one())
     if form.disposition is Disposition.UNDECIDED:
         if needs_disposition(form.label, priority):
-            raise DispositionNeeded("choose a disposition: what happens next")
+            raise Incomplete("choose a disposition: what happens next")
     elif form.disposition not in settings.dispositions and form.disposition.value != before:
-        raise DispositionNeeded("this disposition is not on the list of this site any more: choose another one")
+        raise Incomplete("this disposition is not on the list of this site any more: choose another one")
 
 
 def revise(db: Database, by: Acting, case_id: str, form: ReviewForm, reason: str, submission_id: str) -> Next | None:
     """A new version of the actor's own review, without a lease; the earlier ones stay. Returns what `submit_review`
-    does. Raises Forbidden when they have none, ReasonNeeded, DispositionNeeded, and NotAvailable for an erased case.
+    does. Raises Forbidden when they have none, Incomplete, and NotAvailable for an erased case.
     """
     if not reason.strip():
-        raise ReasonNeeded("enter a reason for the change")
+        raise Incomplete("enter a reason for the change")
     with db.write() as conn:
         lock_entry(conn, case_id)
         before = _last(conn, by.actor, case_id)
@@ -262,14 +267,13 @@ def _require_untouched(conn: Connection, row: Any, entry: Any, now: datetime) ->
         raise TooLate("the time to take it back is over")
     if is_erased(conn, case_id):
         raise TooLate("what this case held was deleted")
-    mine = reviews.c.case_id == case_id, reviews.c.reviewer == row.reviewer, reviews.c.version > 1
-    if conn.execute(select(exists().where(*mine))).scalar():
+    mine, given = reviews.c.reviewer == row.reviewer, select(reviews.c.id).where(reviews.c.case_id == case_id)
+    if conn.execute(given.where(mine, reviews.c.version > 1)).first() is not None:
         raise TooLate("you have changed your review since")
-    seen = unblindings.c.case_id == case_id, unblindings.c.reviewer == row.reviewer
-    if conn.execute(select(exists().where(*seen))).scalar():
+    seen = select(unblindings.c.at).where(unblindings.c.case_id == case_id, unblindings.c.reviewer == row.reviewer)
+    if conn.execute(seen).first() is not None:
         raise TooLate("you have seen the AI's result: edit your review instead")
-    later = reviews.c.case_id == case_id, reviews.c.reviewer != row.reviewer, reviews.c.at >= row.at
-    if conn.execute(select(exists().where(*later))).scalar():
+    if conn.execute(given.where(~mine, reviews.c.at >= row.at)).first() is not None:
         raise TooLate("another reviewer has reviewed it since")
     resting = (made for made in versions_in(conn, case_id) if row.id in made.review_ids)
     if any(made.method not in _BY_ITSELF or made.at != row.at for made in resting):
@@ -279,9 +283,8 @@ def _require_untouched(conn: Connection, row: Any, entry: Any, now: datetime) ->
 
 
 def _move(conn: Connection, row: Any, now: datetime) -> None:
-    same = ("case_id", "reviewer", "review_round", "label", "certainty", "blind", "fields")
-    kept = {name: getattr(row, name) for name in same}
-    conn.execute(insert(undone_reviews).values(review_id=row.id, at=now, **kept))
+    kept = {column.name: row._mapping[column.name] for column in undone_reviews.c if column.name != "review_id"}
+    conn.execute(insert(undone_reviews).values(kept | {"review_id": row.id, "at": now}))
     for made in versions_in(conn, row.case_id):
         if row.id in made.review_ids:
             which = adjudications.c.case_id == row.case_id, adjudications.c.version == made.version

@@ -66,4 +66,4 @@ def test_cases_read_twice_for_what_was_said_of_them_are_in_no_coefficient(db: Da
         _site(db, later)
         assert _measured(db) == found
     table = review_table(db, SENIOR, KEY)
-    assert dict(zip(table.case_ids, table.at_random, strict=True)) == {each: each in chosen for each in said}
+    assert {case.case_id: case.at_random for case in table} == {each: each in chosen for each in said}

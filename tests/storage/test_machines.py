@@ -41,8 +41,8 @@ from storage.batches.intake import IntakeClosed, add_rows, close_intake, resume_
 from storage.batches.pending import pending_cases
 from storage.database import Database, Stale
 from storage.review import adjudication, claims, erasure, inbox
-from storage.review.adjudication import Method, ReasonNeeded
-from storage.review.claims import Claim, LeaseLost, NotAvailable
+from storage.review.adjudication import Method
+from storage.review.claims import Claim, Incomplete, LeaseLost, NotAvailable
 from storage.review.erasure import By, NotErased, Selection
 from storage.review.evidence import reveal_evidence
 from storage.review.follow_ups import request_second_looks
@@ -105,7 +105,7 @@ FLOORS = {
 TEXTS = tuple(FLOORS)
 BY_THEMSELVES = {"single", "agreement"}
 """Methods by which reviews close a case without a senior."""
-REFUSED = (Forbidden, LeaseLost, NotAvailable, TooLate, ReasonNeeded, Stale, NotErased, NotYetReviewed)
+REFUSED = (Forbidden, LeaseLost, NotAvailable, TooLate, Incomplete, Stale, NotErased, NotYetReviewed)
 """What a person is told in words; nothing else may come out of an action."""
 
 REFUSAL: Any = object()
@@ -215,7 +215,7 @@ class Inbox(Machine):
         if how == "no note":
             try:
                 refused_or(inbox.skip, *mine)
-            except inbox.NoteNeeded:
+            except Incomplete:
                 assert held.priority in inbox.NEEDS_NOTE
         elif refused_or(WAYS[how], *mine, to.id) is not REFUSAL:
             with pytest.raises(LeaseLost):

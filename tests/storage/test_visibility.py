@@ -363,9 +363,9 @@ def test_a_view_or_review_is_shown_to_whom_it_gives_nothing_away_and_unblinds_th
 
 def test_a_case_is_claimed_and_opened_with_its_notes_in_one_transaction(db: Database) -> None:
     first, second = fill(db, [Priority.P0, Priority.P1])
-    claims.claim_next(db, ANN.at(NOW), token=lambda: "t")
-    inbox.ask_second_opinion(db, ANN.at(NOW), first, "t", "safe, I think")  # a note that could give a review away
-    inbox.skip(db, ANN.at(NOW), first, "t", "ann was called away")
+    token = take(db, ANN).token
+    inbox.ask_second_opinion(db, ANN.at(NOW), first, token, "safe, I think")  # a note that could give a review away
+    inbox.skip(db, ANN.at(NOW), first, token, "ann was called away")
     with statements() as sent:
         opened = open_next(db, BO.at(NOW))
     assert opened is not None

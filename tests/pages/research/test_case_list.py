@@ -14,8 +14,8 @@ from screening.labels import Outcome
 from screening.review.policy import LOCAL_USER
 from storage.batches.batches import progress
 from storage.database import Database
-from storage.review.evidence import remarks
 from storage.review.claims import my_claims
+from storage.review.evidence import remarks
 from storage.schema import audit_events, inbox_entries
 from storage.visibility import choose_hiding
 from tests.pages.conftest import Opener, choose_rows, html_on, in_address, press, words_on

@@ -30,7 +30,7 @@ from storage.audit_log import events
 from storage.database import Database
 from storage.research import reliability
 from storage.research.reliability import REFERENCE, AuditSample, OutcomeMix, Review
-from storage.research.review_table import ReviewTable, Switch, collect_reviews, review_table
+from storage.research.review_table import ReviewedCase, Switch, collect_reviews, review_table
 from storage.review.reviews import submit_review
 from storage.schema import cases, inbox_entries, reviews, screenings
 from storage.settings_store import SiteSettings, change
@@ -323,11 +323,13 @@ def test_figures_have_cases_and_the_matrix_is_for_researchers_alone(open_page: O
 
 
 def test_the_files_of_reviews_leave_gaps_empty_and_changes_of_mind_count_for_better_and_for_worse() -> None:
-    table = ReviewTable(
-        case_ids=("a", "b"), external_ids=("7", "8"), reviewers=("reviewer-1", "reviewer-2"), at_random=(True, False),
-        labels=(("safe", "unsafe"), (None, "safe")), certainties=((5, 4), (None, 1)), ideation=((None, 3), (None, 0)),
-        turns=(("first", "second"), (None, "first")),
-    )  # fmt: skip
+    said = {"label": "safe", "certainty": 5, "ideation": None, "review": "first"}
+    both = {"reviewer-2": said | {"label": "unsafe", "ideation": 3, "review": "second"}, "reviewer-1": said}
+    second = {"reviewer-2": said | {"certainty": 1, "ideation": 0}}
+    table = [
+        ReviewedCase(case_id="a", external_id="7", at_random=True, reviews=both),
+        ReviewedCase(case_id="b", external_id="8", at_random=False, reviews=second),
+    ]
     rows = list(csv.reader(io.StringIO("".join(downloads.export_reviews(table, "csv")).removeprefix("\ufeff"))))
     head = ["case_id", "id", "reviewer-1", "reviewer-2", "at_random"]
     assert rows == [head, ["a", "7", "safe", "unsafe", "true"], ["b", "8", "", "safe", "false"]]

@@ -25,7 +25,7 @@ from storage.database import Database
 from storage.review import claims, inbox
 from storage.review.claims import LEASE, SNOOZE, LeaseLost, NotAvailable
 from storage.review.evidence import notes
-from storage.review.inbox import RESERVATION, RESERVATIONS, NoteNeeded, Place, Standing, assign, standing
+from storage.review.inbox import RESERVATION, RESERVATIONS, Place, Standing, assign, standing
 from storage.review.queue import State, counts, queue, reserved_cases
 from storage.review.reviews import load_draft, submit_review
 from tests.databases import statements, write
@@ -145,7 +145,7 @@ def test_who_gets_a_case_that_was_left_and_when(db: Database, way: str, place: i
     (case_id,) = fill(db, [priority])
     claim = take(db, ANN)
     if priority <= P1 and way != "decline":
-        with pytest.raises(NoteNeeded):
+        with pytest.raises(claims.Incomplete):
             WAYS[way](db, ANN.at(NOW), case_id, claim.token, "  ")
         assert claims.my_claims(db, ANN.at(NOW)) == (claim,), "a refused step changes nothing"
     until = WAYS[way](db, ANN.at(NOW), case_id, claim.token, "" if way == "decline" else "seen")

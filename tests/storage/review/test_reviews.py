@@ -24,11 +24,11 @@ from storage import schema
 from storage.audit_log import events
 from storage.database import Database, Stale
 from storage.review import adjudication, claims, follow_ups, inbox, reports, reviews
-from storage.review.adjudication import Method, Next, ReasonNeeded, adjudicate, amend, is_party
-from storage.review.claims import LeaseLost, NotAvailable
+from storage.review.adjudication import Method, Next, adjudicate, amend, is_party
+from storage.review.claims import Incomplete, LeaseLost, NotAvailable
 from storage.review.erasure import erase_rows
 from storage.review.evidence import open_next, reveal_text
-from storage.review.follow_ups import For, How, NoteMissing, NotOpen, open_ones
+from storage.review.follow_ups import For, How, NotOpen, open_ones
 from storage.review.inbox import Place, Standing, standing
 from storage.review.queue import Sort, State, counts, queue, reserved_cases
 from storage.review.reports import shift
@@ -57,7 +57,7 @@ def test_what_happens_next_is_said_of_what_is_unsafe_or_urgent_and_is_on_the_sit
         (plain, "unsafe", "undecided"),
         (plain, "safe", "none"),
     ):
-        with pytest.raises(reviews.DispositionNeeded):
+        with pytest.raises(Incomplete):
             submit(db, held.case_id, held.token, form(label, disposition=disposition))
     assert rows(db, schema.reviews) == [] and claims.my_claims(db, ANN.at(LATER)) == (urgent, plain)
     submit(db, plain.case_id, plain.token, form("safe", disposition="undecided"))
@@ -65,7 +65,7 @@ def test_what_happens_next_is_said_of_what_is_unsafe_or_urgent_and_is_on_the_sit
     change(db, ADMIN.at(NOW), SiteSettings(dispositions=(Disposition.NONE,)), 1)
     changed = partial(reviews.revise, db, ANN.at(LATER), urgent.case_id, reason="the plan", submission_id="c" * 32)
     for disposition in ("undecided", "monitor"):
-        with pytest.raises(reviews.DispositionNeeded):
+        with pytest.raises(Incomplete):
             changed(form=form(disposition=disposition))
     changed(form=form(disposition="in_care"))  # it left the list, and this review had it
     assert sorted(row.version for row in rows(db, schema.reviews)) == [1, 1, 2]
@@ -130,7 +130,7 @@ def test_a_revision_is_a_new_version_of_ones_own_with_its_reason_and_says_it_was
     for other in (BO, SENIOR):
         with pytest.raises(Forbidden):
             reviews.revise(db, other.at(LATER), case_id, changed, why, "b" * 32)
-    with pytest.raises(ReasonNeeded):
+    with pytest.raises(Incomplete):
         reviews.revise(db, ANN.at(LATER), case_id, changed, " ", "b" * 32)
     assert reviews.load_draft(db, ANN, case_id) is not None
     assert reviews.revise(db, ANN.at(LATER), case_id, changed, why, "b" * 32) is Next.CLOSED
@@ -326,7 +326,7 @@ def test_an_adjudication_needs_a_reason_a_review_and_a_case_that_is_free_or_ones
     db: Database, case_id: str
 ) -> None:
     def refused(why: str, at: float = 2, reason: str = "why", case_id: str = case_id) -> None:
-        with pytest.raises((NotAvailable, ReasonNeeded), match=why):
+        with pytest.raises((NotAvailable, Incomplete), match=why):
             adjudicate(db, SENIOR.at(later(at)), case_id, SAFE, reason)
 
     refused("reviewed this case yet")
@@ -385,7 +385,7 @@ def test_amendments_are_versions_with_reasons_and_lose_no_race(db: Database, cas
         (HELEN, SAFE, "song lyrics", 1, Stale),
         (SENIOR, UNSAFE, "song lyrics", 1, Stale),
         (SENIOR, SAFE, "lyrics", 1, Stale),
-        (SENIOR, UNSAFE, "", 2, ReasonNeeded),
+        (SENIOR, UNSAFE, "", 2, Incomplete),
         (ANN, UNSAFE, "mine", 2, Forbidden),
     ):
         with pytest.raises(refusal):
@@ -463,7 +463,7 @@ def test_what_is_left_with_nobody_who_reads_cases_is_taken_over(db: Database, go
 
 def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> None:
     one = urgent(db, ANN, BO, CY, RESEARCHER, second_review_rate=0.0)
-    for who, note, refusal in ((ANN, " ", NoteMissing), (CY, "done", Forbidden)):
+    for who, note, refusal in ((ANN, " ", Incomplete), (CY, "done", Forbidden)):
         with pytest.raises(refusal):
             follow_ups.close(db, who.at(NOW), one.id, How.DONE, note)
     with pytest.raises(NotOpen):
@@ -476,7 +476,7 @@ def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> Non
     follow_ups.hand_to(db, ANN.at(NOW), one.id, "bo", "call back at three")
     (handed,) = follow_ups.open_ones(db, BO.at(NOW)).shown
     assert (handed.who, handed.note) == ("bo", "call back at three")
-    with pytest.raises(NoteMissing):  # whoever opened it may act on it still
+    with pytest.raises(Incomplete):  # whoever opened it may act on it still
         follow_ups.close(db, ANN.at(NOW), one.id, How.DONE, " ")
     follow_ups.close(db, BO.at(later(1)), one.id, How.HANDED_ON, "crisis team took over")
     assert follow_ups.open_ones(db, BO.at(NOW)).shown == []
@@ -609,8 +609,7 @@ STEPS: Mapping[str, Callable[[Database], object]] = {
     "claim of a filter": lambda db: claims.claim_next(db, BY, priorities=[P2, P3]),
     "save": _save,
     "renew, draft, release": _renewed,
-    "release what is on hold": lambda db: inbox.release_holds(db, BY),
-    "release all": lambda db: inbox.release_all(db, BY),
+    "release all": lambda db: inbox.release_all(db, BY, holds="own"),
 }
 
 
