@@ -88,7 +88,7 @@ def _break_words(here: Here) -> str:
     if here.desk is not None and here.desk.mine is None:
         return ""
     read = reports.exposure(here.db, here.by, last_midnight(here.now))
-    if not read.break_due or read.since_break < here.page.break_put_off:
+    if read.since_break < max(here.site.break_after_texts, here.page.break_put_off):
         return ""
     return visible(here.site.break_wording.replace("{texts}", str(read.since_break)))
 

@@ -13,7 +13,7 @@ written down.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -127,10 +127,8 @@ def _asks_of_engine(wanted: Cell) -> bool:
 
 def _is_of(kind: Kind, wanted: Cell) -> bool:
     outcome = None if wanted.outcome == IN_REVIEW else wanted.outcome
-    pairs = ((outcome, kind.outcome), (wanted.reference, kind.reference), (wanted.node, kind.node))
-    return kind.outcome != PENDING and all(
-        asked in (None, its) for asked, its in (*pairs, (wanted.reason, kind.reason))
-    )
+    asked = (outcome, wanted.reference, wanted.node, wanted.reason)
+    return kind.outcome != PENDING and all(one in (None, its) for one, its in zip(asked, astuple(kind), strict=True))
 
 
 def _along(wanted: Cell, table: Table, *which: ColumnElement[bool]) -> Select[Any]:

@@ -22,10 +22,6 @@ from storage.review.reviews import Review, reviews_in
 from storage.schema import adjudications, batches, case_tags, cases, configurations, reviews, screenings
 from storage.visibility import accepted_label, hidden_from, is_in_review, order_given, record_shown
 
-_CASE = cases.c
-_OF_A_CASE = (_CASE.id, _CASE.row, _CASE.external_id, _CASE.reference, _CASE.reference_value, _CASE.group_name)
-_TEXTS = (_CASE.text, _CASE.text_original_json, _CASE.reply, _CASE.reply_original_json)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectedRow:
@@ -159,10 +155,12 @@ def dataset_version(conn: Connection, batch_id: str, as_of: int | None = None) -
 
 
 def _page_after(last: int, batch_id: str, hidden: ColumnElement[bool], *, with_text: bool) -> Select[Any]:
+    case = cases.c
+    texts = (case.text, case.text_original_json, case.reply, case.reply_original_json) if with_text else ()
     return (
         select(
-            *_OF_A_CASE,
-            *(_TEXTS if with_text else ()),
+            *(case.id, case.row, case.external_id, case.reference, case.reference_value, case.group_name),
+            *texts,
             screenings.c.outcome,
             screenings.c.configuration,
             is_in_review(cases.c.id).label("in_review"),

@@ -272,7 +272,7 @@ def adjudicate(
 
 
 def is_party(actor: Actor, reviewers: Sequence[str]) -> bool:
-    """Whether the disagreement is theirs: the first two's. A local user, without sign-in, is the only one to decide."""
+    """Whether they are one of the first two, who disagree; without sign-in the local user is all there is to decide."""
     return actor != LOCAL_USER and len(reviewers) > 1 and actor.id in reviewers[:2]
 
 

@@ -80,10 +80,9 @@ class Counts:
 
     ``free_by_priority`` are the free cases inside the filter, ``inside_by_priority`` all in it; ``open_by_priority``
     (with ``first_due_by_priority``), ``late_by_priority`` and ``kept_by_priority`` (not free for this person) all open
-    cases. Free and late ones are
-    counted up to `MOST_COUNTED` + 1 a priority, but all free ones of a batch. ``disputed`` are those on which two
-    reviewers disagree, also outside the filter. ``newest_urgent``, the latest target of an open P0 case, moves on when
-    one comes in.
+    cases. Free and late ones are counted up to `MOST_COUNTED` + 1 a priority, but all free ones of a batch.
+    ``disputed`` are those on which two reviewers disagree, also outside the filter. ``newest_urgent``, the latest
+    target of an open P0 case, moves on when one comes in.
     """
 
     by_state: Mapping[State, int]

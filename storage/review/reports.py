@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Integer, Select, String, Table, bindparam, func, or_, select
+import numpy as np
+from sqlalchemy import ColumnElement, Connection, Select, String, Table, bindparam, func, or_, select
 
 from screening.evaluation.metrics import Proportion
 from screening.review.policy import Acting, Action, Actor, require
@@ -18,7 +19,6 @@ from storage.schema.engine import case_errors
 from storage.schema.intake import batch_counts, pending_cases
 from storage.schema.review import case_notes, follow_ups, inbox_entries, reviews
 from storage.schema.site import audit_events
-from storage.settings_store import current
 from storage.site import health
 
 _entry = inbox_entries.c
@@ -121,21 +121,15 @@ def _priority(priority: Priority, rows: Sequence[Any], read: int, handed_over: i
         read=read,
         handed_over=handed_over,
         median=median(waited) if waited else None,
-        p90=quantile(waited, 0.9),
+        p90=_p90(waited),
         within_target=Proportion(len(looked) - late, len(looked) + never),
     )
 
 
-def quantile(ordered: Sequence[timedelta], share: float) -> timedelta | None:
-    """The smallest value that at least this share of the values does not exceed; None of none.
-
-    >>> quantile([timedelta(minutes=one) for one in (1, 2, 3, 10)], 0.9)
-    datetime.timedelta(seconds=600)
-    """
-    if not ordered:
-        return None
-    rank = -(-len(ordered) * round(share * 1_000) // 1_000)
-    return ordered[max(rank, 1) - 1]
+def _p90(waited: Sequence[timedelta]) -> timedelta | None:
+    """The smallest that nine in ten do not exceed; None of none."""
+    seconds = [each.total_seconds() for each in waited]
+    return timedelta(seconds=np.quantile(seconds, 0.9, method="inverted_cdf")) if seconds else None
 
 
 _ACTOR = bindparam("actor", type_=String)
@@ -148,14 +142,12 @@ _PAUSE = select(func.max(_EVENT.seq)).where(
 _OPENED = select(func.count(_EVENT.subject.distinct())).where(
     _EVENT.actor == _ACTOR, _EVENT.action.in_(("opened", "text_viewed"))
 )
-_TODAY = select(
+_EXPOSURE = select(
     _OPENED.where(_EVENT.at >= _SINCE).scalar_subquery().label("texts"),
     _OPENED.where(_EVENT.at >= _RECENT, _EVENT.seq > func.coalesce(_PAUSE.scalar_subquery(), 0))
     .scalar_subquery()
     .label("since_break"),
-).subquery()
-_BREAK_DUE = _TODAY.c.since_break >= bindparam("limit", type_=Integer)
-_EXPOSURE = select(_TODAY.c.texts, _TODAY.c.since_break, _BREAK_DUE.label("break_due"))
+)
 _READ = (
     select(func.count())
     .select_from(reviews)
@@ -164,15 +156,11 @@ _READ = (
 
 
 def exposure(db: Database, by: Acting, since: datetime) -> Any:
-    """One's own exposure: a row of how many different ``texts`` were opened since a moment (the start of the day), how
-    many ``since_break``, the last one, as far as a `STRETCH` back, over any midnight; and whether a break is due
-    (``break_due``): the site's number of texts is reached. Raises Forbidden.
+    """One's own exposure: a row of how many different ``texts`` were opened since a moment (the start of the day), and
+    how many ``since_break``, the last one, as far as a `STRETCH` back, over any midnight. Raises Forbidden.
     """
     require(by.actor, Action.VIEW_CARE, by.id)
-    with db.read() as conn:
-        limit = current(conn).settings.break_after_texts
-        moments = {"since": since, "recent": by.now - STRETCH}
-        return conn.execute(_EXPOSURE, {"actor": by.id, "limit": limit, **moments}).one()
+    return db.row(_EXPOSURE, {"actor": by.id, "since": since, "recent": by.now - STRETCH})
 
 
 def count_cases_read(db: Database, actor: Actor, since: datetime) -> int:

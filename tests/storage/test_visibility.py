@@ -40,7 +40,6 @@ from storage.review.reports import exposure, take_break
 from storage.review.reviews import my_review, reveal_reviews, revise, submit_review
 from storage.schema import batches, case_tags, cases, unblindings
 from storage.schema.columns import new_id
-from storage.settings_store import SiteSettings, change
 from storage.visibility import NotYetReviewed, Unread, choose_hiding, hides_in_review, reveal, see_reviews
 from tests.databases import plan, statements
 from tests.storage.batch_of import LATER, batch, decide, ids_of, waiting
@@ -431,25 +430,23 @@ def open_texts(db: Database, number: int, now: datetime) -> None:
             reveal_text(db, ANN.at(now), claim.case_id, claim.token)
 
 
-def test_ones_own_texts_are_counted_a_day_and_a_break_is_due_at_the_sites_number(db: Database) -> None:
+def test_ones_own_texts_are_counted_a_day_and_since_the_last_break(db: Database) -> None:
     """A shift goes over midnight, and midnight UTC is an afternoon somewhere: a break that is due stays due."""
-    change(db, ADMIN.at(NOW), SiteSettings(break_after_texts=3), 1)
     fill(db, [Priority.P2] * 9)
     midnight = NOW.replace(hour=0) + DAY
 
-    def told(now: datetime, since: datetime = NOW) -> tuple[int, int, bool]:
-        seen = exposure(db, ANN.at(now), since)
-        return seen.texts, seen.since_break, seen.break_due
+    def told(now: datetime, since: datetime = NOW) -> tuple[int, int]:
+        return tuple(exposure(db, ANN.at(now), since))
 
     open_texts(db, 2, NOW - DAY)
     open_texts(db, 3, NOW)
-    assert told(NOW) == (3, 3, True)
+    assert told(NOW) == (3, 3)
     take_break(db, ANN.at(later(1)))
-    assert told(NOW) == (3, 0, False)
+    assert told(NOW) == (3, 0)
     assert len(claims.my_claims(db, ANN.at(later(2)))) == 5, "a break gives no case away"
     open_texts(db, 3, midnight - MINUTE)
-    assert told(midnight + MINUTE, midnight) == (0, 3, True)
+    assert told(midnight + MINUTE, midnight) == (0, 3)
     take_break(db, ANN.at(midnight + MINUTE))
     open_texts(db, 1, midnight + 2 * MINUTE)
-    assert told(midnight + 3 * MINUTE, midnight) == (1, 1, False)
-    assert told(midnight + timedelta(hours=9), midnight) == (1, 0, False), "a night's rest is one"
+    assert told(midnight + 3 * MINUTE, midnight) == (1, 1)
+    assert told(midnight + timedelta(hours=9), midnight) == (1, 0), "a night's rest is one"

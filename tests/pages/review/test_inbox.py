@@ -203,13 +203,14 @@ def test_covered_texts_are_neither_loaded_nor_counted(page_database: Database, c
 
 
 def test_a_break_is_offered_between_cases_and_loses_nothing(page_database: Database) -> None:
-    first, _second = fill(page_database, [Priority.P2, Priority.P3])
+    first, *_others = fill(page_database, [Priority.P2, Priority.P3, Priority.P3])
     words = "{texts} read. **Tea** <img src=x onerror=alert(1)>?"
-    few = SiteSettings(break_after_texts=1, break_wording=words)
+    few = SiteSettings(break_after_texts=2, break_wording=words)
     settings_store.change(page_database, LOCAL_USER.at(_now()), few, settings_store.current(page_database).version)
     page = OpenDesk().take_next()
-    assert page["rest"] == "", "never in the midst of a case"
-    assert page.save()["rest"] == words.format(texts=1) and page.ask("go_on")["rest"] == "", "put off"
+    assert page.save()["rest"] == "", "not before it is due"
+    assert page.take_next()["rest"] == "", "never in the midst of a case"
+    assert page.save()["rest"] == words.format(texts=2) and page.ask("go_on")["rest"] == "", "put off"
     assert page.ask("take_break")["stage"] == "idle"
     assert claims.my_claims(page_database, LOCAL_USER.at(_now())) == ()
     assert _mine(page_database, first) and counts(page_database, LOCAL_USER.at(_now())).free == 1
