@@ -113,6 +113,17 @@ def test_no_mistake_in_a_few_reviews_is_not_taken_for_none():
     assert study.rate("fnr", "all safe").value is None, "no text is known to be unsafe"
 
 
+def test_limits_that_hold_together_are_wider_and_a_difference_is_of_what_either_decides(world):
+    unsafe, benchmark = world
+    study = Study(benchmark=benchmark, reviews=read_texts(draw_sample(benchmark, REVIEWS, 1), unsafe))
+    for rate in RATES:
+        for name, one in study.rates(rate).items():
+            alone = study.rate(rate, name)
+            assert one.low <= alone.low < alone.high <= one.high and one.high - one.low > alone.high - alone.low
+    assert (benchmark.outcomes["clear majority"] == HUMAN).any()
+    assert {each.decided for each in study.differences("fnr", "clear majority").values()} == {TEXTS}
+
+
 def test_unsure_reviews_are_taken_both_ways(world):
     unsafe, benchmark = world
     order = draw_sample(benchmark, REVIEWS, 1)

@@ -129,6 +129,9 @@ def test_tokens_and_costs_follow_the_draws_used_and_one_unknown_makes_them_undef
             assert result.cost_usd == pytest.approx(0.01 * (result.calls or 0))
     book.of(0, "worker").tokens = None
     assert all(result.tokens is None for result in run_book(ALL, book)[0])
+    few = DrawBook(items)
+    asyncio.run(record_draws(OURS, few, Counting(live, tokens=10), price=prices))
+    assert {bool(each.unsettled): each.cost_usd is None for each in run_book(ALL, few)[0]} == {False: False, True: True}
     later = DrawBook(items)
     asyncio.run(record_draws(OURS, later, Counting(live, tokens=10), price=prices))
     asyncio.run(record_draws(ALL, later, Counting(live, tokens=10)))  # the rest at an unknown price

@@ -83,13 +83,18 @@ def test_no_cases_are_undefined_not_zero_and_what_does_not_fit_is_refused():
 
 
 def _counted_one_by_one(references, outcomes, calls, groups, group):
-    """Confusion, settled, pending and unreferenced cases, and the calls of the settled, by a plain loop."""
+    """Confusion, settled, pending, unreferenced and unsettled cases, and the calls of the settled, by a plain loop."""
     here = [i for i in range(len(references)) if group is None or groups[i] == group]
     labelled = [i for i in here if references[i] in (Label.SAFE, Label.UNSAFE)]
     settled = [i for i in labelled if outcomes[i] is not None]
     pairs = [(references[i], outcomes[i]) for i in settled]
     confusion = {(r, o): pairs.count((r, o)) for r in (Label.SAFE, Label.UNSAFE) for o in Outcome}
-    sizes = len(settled), len(labelled) - len(settled), len(here) - len(labelled)
+    sizes = (
+        len(settled),
+        len(labelled) - len(settled),
+        len(here) - len(labelled),
+        sum(outcomes[i] is None for i in here),
+    )
     return (confusion, *sizes, sum(calls[i] for i in settled))
 
 
@@ -109,7 +114,7 @@ def test_what_is_counted_in_columns_is_what_a_loop_counts(cases):
     names = sorted({name for name in groups if name is not None})
     assert list(metrics.by_group) == names
     for group, found in [(None, metrics), *metrics.by_group.items()]:
-        counted = (found.confusion, found.n, found.pending, found.without_reference, found.calls)
+        counted = (found.confusion, found.n, found.pending, found.without_reference, found.unsettled, found.calls)
         assert counted == _counted_one_by_one(references, outcomes, calls, groups, group)
         assert found.tokens == found.calls
         assert found.mean_calls == (found.calls / found.n if found.n else None)

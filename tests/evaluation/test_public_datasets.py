@@ -32,7 +32,7 @@ def row(identity, **values):
 
 TRAIN = [
     row("a"),
-    row("b", violated_categories=f"Violence, {SELF_HARM}", response_label="unsafe"),
+    row("b", violated_categories="Violence, Self Harm", response_label="unsafe"),
     row("c", violated_categories="Violence"),
     row("d", violated_categories=""),
     row("e", prompt="REDACTED", reconstruction_id_if_redacted=17.0),
