@@ -216,9 +216,7 @@ SUFFIXES = ("txt", "json", "jsonl")
 
 
 def read_case(words: str, reading: ConversationReading, receive: Receive) -> NewCase:
-    """The one case that a conversation becomes (its last, where several are asked about), without a name yet; in which
-    shape it is written is seen from the words. TurnsRefused, which says the turn.
-    """
+    """The one case that what somebody wrote becomes: its last, where several are asked about. TurnsRefused."""
     shape, cell = _cell_of(words)
     *_, found = _asked(_turns(cell, replace(reading, shape=shape)), reading)
     if (missing := _missing(found)) is not None:

@@ -45,14 +45,11 @@ _STRICT = ConfigDict(extra="forbid")
 
 
 class Shape(StrEnum):
-    """How a file keeps conversations."""
+    """How a file keeps conversations; in words: `SHAPES`."""
 
     MESSAGES = "messages"
-    """One a row, as a list of turns with ``role`` and ``content``."""
     ROWS = "rows"
-    """One turn a row; the id column says of which conversation."""
     TRANSCRIPT = "transcript"
-    """One a row, as a text in which each turn begins with ``Name: ``."""
 
 
 @dataclass(frozen=True, kw_only=True, config=_STRICT)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from tempfile import SpooledTemporaryFile
-from typing import IO, Any
+from typing import IO
 from xml.etree import ElementTree
 from xml.parsers import expat
 
@@ -205,7 +205,10 @@ class _SharedStrings:
         if number < 0:
             raise IndexError(number)
         while number >= len(self._ends) - 1:
-            kept = unescape(next(self._strings)).encode("utf-8", "surrogatepass")
+            if len(self._ends) > MOST_STRINGS:
+                raise FileRefused(f"The cells of this workbook share more than {MOST_STRINGS:,} texts. Send it as CSV.")
+            _, [(_, cell)] = next(self._strings)
+            kept = unescape(cell.joined("t")).encode("utf-8", "surrogatepass")
             self._kept.seek(self._ends[-1])
             self._kept.write(kept)
             self._ends.append(self._ends[-1] + len(kept))
@@ -223,8 +226,8 @@ def unescape(text: str) -> str:
     return _ESCAPE.sub(lambda match: chr(int(match.group(1), 16)), text)
 
 
-def _elements(part: IO[bytes]) -> Iterator[Any]:
-    """What is found of rows or strings, chunk by chunk."""
+def _elements(part: IO[bytes]) -> Iterator[tuple[int, list[tuple[int, "_Cell"]]]]:
+    """The rows by their number, each with its cells by their place; of a part of strings each as a row of one cell."""
     handler = _Handler()
     parser = expat.ParserCreate(namespace_separator="}")
     parser.buffer_text = True
@@ -259,24 +262,20 @@ class _Handler:
     """Finds the rows of a sheet or the strings that cells share, without what says how words are read aloud."""
 
     def __init__(self) -> None:
-        self.found: deque[Any] = deque()
-        self._line, self._place, self._length, self._phonetic, self._strings = 0, -1, 0, 0, 0
+        self.found: deque[tuple[int, list[tuple[int, _Cell]]]] = deque()
+        self._line, self._place, self._length, self._phonetic = 0, -1, 0, 0
         self._cells: list[tuple[int, _Cell]] = []
         self._cell: _Cell | None = None
         self._into: list[str] | None = None
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         local = name.rpartition("}")[2]
-        if local == "row":
+        if local in ("row", "si"):
             number = attributes.get("r", "")
             self._line = int(number) if number.isdecimal() else self._line + 1
             self._place, self._length, self._cells = -1, 0, []
-        elif local == "c":
+        if local in ("c", "si"):
             self._begin_cell(attributes)
-        elif local == "si":
-            self._cell, self._length, self._strings = _Cell(), 0, self._strings + 1
-            if self._strings > MOST_STRINGS:
-                raise FileRefused(f"The cells of this workbook share more than {MOST_STRINGS:,} texts. Send it as CSV.")
         elif local == "rPh":
             self._phonetic += 1
         elif local == "f" and self._cell is not None:
@@ -295,10 +294,8 @@ class _Handler:
 
     def end(self, name: str) -> None:
         local = name.rpartition("}")[2]
-        if local == "row":
+        if local in ("row", "si"):
             self.found.append((self._line, self._cells))
-        elif local == "si" and self._cell is not None:
-            self.found.append(self._cell.joined("t"))
         elif local == "rPh":
             self._phonetic -= 1
         if local in ("c", "si"):

@@ -200,6 +200,10 @@ def test_inspect_logs_are_read_plain_and_packed() -> None:
         ]  # fmt: skip
     with pytest.raises(FileRefused, match="damaged"):
         read(packed[:200] + b"\0" * 40 + packed[240:])
+    with zipfile.ZipFile(stream, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("samples/3_epoch_1.json", json.dumps(sample(3) | {"more": "x" * 4_000_000}))
+    *_, large = read_table(stream.getvalue()).rows()
+    assert isinstance(large, RejectedRow) and large.detail == "the sample is larger than is read at all"
 
 
 @pytest.mark.parametrize("state", ["hidden", "veryHidden"])

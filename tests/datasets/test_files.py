@@ -124,6 +124,7 @@ R, S, U = Reason, Label.SAFE, Label.UNSAFE
         (workbook(("id", "text", None), (1, "=1+1"), (), (3, "=SUM(1)"), (4, "x", "y"), (5, True)),
          "id text", [("1", "=1+1"), ("3", "=SUM(1)"), R.EXTRA_CELLS, ("5", "TRUE")]),
         (workbook(("id", "text", "label"), (1, "a", "=A9")), "value label", [("=A9", None)]),
+        (b"id,text\n1,text\nID, Text\n", "text", ["text", R.HEADER_REPEATED]),
         (b"id,text\n1," + b"fine " * 60_000 + b"\n", "text", ["fine " * 60_000]),
         (f'id,text\n1,"{CYRILLIC.strip()}"\n'.encode("cp1251"), "text", [CYRILLIC.strip()]),
         ("id,text\n1,café ".encode() + b"\xff\n2,na\xc3\xafve\n", "text flags",
