@@ -1,5 +1,6 @@
-"""The HTML that pages make themselves, from Jinja2 templates that escape every value: links, agents, reports; and texts
-as they came: inert, hidden characters marked, flagged phrases named, conversations as threads.
+"""The HTML that pages make themselves, from Jinja2 templates that escape every value: links, agents, reports (those in
+Markdown are given literal ones); and texts as they came: inert, hidden characters marked, flagged phrases named,
+conversations as threads.
 """
 
 import re

@@ -228,6 +228,8 @@ def test_planted_labels_come_first_and_are_corrected_everywhere(open_page: Opene
     assert "ann" not in json.dumps([line["reviews"] for line in lines])  # pseudonyms only
     export_as_of = partial(corrected_labels.export_corrected_labels, db, by, batch.batch_id, "key")
     none, one = ("".join(as_data_card(export_as_of(as_of=as_of))) for as_of in (0, 1))
+    rows = [replace(row, group="[a](http://b)", tags=("*c*",)) for row in export_as_of(as_of=0)]
+    assert r"\[a\]" in (card := "".join(as_data_card(rows))) and "[a](" not in card and r"\*c\*" in card
     assert "0 labels changed" in none and "1 label changed" in one and "120 texts" in one and "by 1 reviewer" in one
     app = open_tab(open_page("label_noise"), "Label history", "labels")
     history = app.dataframe[0].value

@@ -33,13 +33,14 @@ from storage.review.queue import counts
 from storage.review.reports import PriorityShift
 from storage.schema import audit_events
 from storage.settings_store import SiteSettings, change, stop
+from storage.site.accounts import set_roles
 from storage.site.health import Fault, beat, keep
 from storage.site.outbox import Event, Kind, add_recipient, record_state
 from tests import databases, test_fault_matrix
 from tests.pages.conftest import Opener, words_on
 from tests.processes import free_port
 from tests.storage import batch_of, inbox_cases
-from tests.storage.people import MINUTE, NOW, person
+from tests.storage.people import ADMIN, ANN, MINUTE, NOW, person
 
 
 @pytest.fixture
@@ -163,6 +164,16 @@ def test_a_claim_has_its_interval_and_its_n() -> None:
     agreed = Coefficient(name="α", value=0.81, cases=120, low=0.72, high=0.88)
     _, value, rests = agreement_words((agreed, 1))
     assert value == "0.81" and all(words in rests for words in ("0.72 to 0.88", "120 with a second", "until 1 more"))
+
+
+def test_an_account_is_named_in_the_log_and_found_by_its_name(open_page: Opener, page_database: Database) -> None:
+    inbox_cases.register(page_database, ADMIN, ANN)
+    set_roles(page_database, LOCAL_USER.at(NOW), ANN.id, frozenset({Role.SENIOR}))
+    stop(page_database, LOCAL_USER.at(NOW))
+    page = open_page("audit")
+    assert list(page.dataframe[0].value["Case, upload or account"]) == ["settings/1", ANN.name]
+    page.text_input[1].set_value(ANN.name).run()
+    assert list(page.dataframe[0].value["Action"]) == ["roles set"]
 
 
 def test_events_come_newest_first_and_a_change_or_a_cut_is_found(open_page: Opener, page_database: Database) -> None:
