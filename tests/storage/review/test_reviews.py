@@ -33,7 +33,7 @@ from storage.review.inbox import Place, Standing, standing
 from storage.review.queue import Sort, State, counts, queue, reserved_cases
 from storage.review.reports import shift
 from storage.schema.columns import new_id
-from storage.settings_store import SiteSettings, change
+from storage.settings_store import SiteSettings, change, current
 from storage.visibility import Unread
 from tests.databases import write
 from tests.storage.inbox_cases import blind, entry, fill, form, play, put, read, register, rows, site, take
@@ -252,8 +252,9 @@ def test_what_reviews_make_of_a_case(db: Database, case_id: str, script: str) ->
 
 def test_a_rule_asks_for_another_review(db: Database) -> None:
     site(db)
-    for version, (rules, label, certainty, due) in enumerate(TABLES["rules"], start=1):
-        change(db, ADMIN.at(NOW), SiteSettings(second_review_rate=0.0, second_review_rules=rules), version)
+    for rules, label, certainty, due in TABLES["rules"]:
+        asked = SiteSettings(second_review_rate=0.0, second_review_rules=rules)
+        change(db, ADMIN.at(NOW), asked, current(db).version)
         fill(db)
         assert read(db, ANN, form(label, certainty)) is (ANOTHER if due else CLOSED), (rules, label)
 
