@@ -20,8 +20,11 @@ export function patch(place, children) {
     const child = each?.tag ? each : String(each || "");
     const key = child.props?.key;
     const node = (key ? keyed.get(key) : fits(at, child) && at) || made(child);
-    if (node === at) at = at.nextSibling;
-    else place.insertBefore(node, at);
+    const inItsPlace = node === at || (!key && at && !at.drawn?.props.key);
+    const next = inItsPlace ? at.nextSibling : at;
+    if (node !== at && inItsPlace) at.replaceWith(node);
+    else if (node !== at) place.insertBefore(node, at);
+    at = next;
     if (child.tag) update(node, child);
     else if (node.data !== child) node.data = child;
   }
