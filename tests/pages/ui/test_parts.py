@@ -46,11 +46,9 @@ def named(_db: Database, folder: str) -> str:
     eventually(lambda: file.exists() or None)
     words = file.read_text(encoding="utf-8")
     file.unlink()
+    if words == "bad":
+        raise ValueError("the words of a text")
     return words
-
-
-def broken(_db: Database) -> None:
-    raise ValueError("the words of a text")
 
 
 def eventually(look: Callable[[], object]) -> object:
@@ -80,9 +78,11 @@ def test_nobody_waits_and_values_are_kept(page_database: Database, tmp_path: Pat
     assert [compute_again(named, folder, standing=standing) for standing in (5, 6)] == ["five", "five"]
     put("six")
     assert eventually(lambda: compute_again(named, folder, standing=6) == "six" or None)
-    for _ in range(2):
-        with pytest.raises(NotComputed, match="ValueError"):
-            eventually(lambda: compute_meanwhile(broken))
+    put("bad")
+    with pytest.raises(NotComputed, match="ValueError"):
+        eventually(lambda: compute_meanwhile(named, folder, standing=7))
+    put("seven")
+    assert eventually(lambda: compute_meanwhile(named, folder, standing=7)) == "seven"
 
 
 def test_each_stalled_batch_is_told_in_its_own_words_with_since_when_and_how_many_wait() -> None:
