@@ -234,6 +234,8 @@ def _cell_of(words: str) -> tuple[Shape, str]:
 
     >>> _cell_of('{"messages": [{"role": "user", "content": "Hello"}]}')
     (<Shape.MESSAGES: 'messages'>, '[{"role": "user", "content": "Hello"}]')
+    >>> _cell_of("[10:03] User: Hello")
+    (<Shape.TRANSCRIPT: 'transcript'>, '[10:03] User: Hello')
     """
     bare, found, at = words.strip(), list[Any](), 0
     if not bare.startswith("{"):  # a transcript may begin with a time in brackets
