@@ -45,7 +45,7 @@ _STRICT = ConfigDict(extra="forbid")
 
 
 class Shape(StrEnum):
-    """How a file keeps conversations; in words: `SHAPES`."""
+    """How a file keeps conversations."""
 
     MESSAGES = "messages"
     ROWS = "rows"
@@ -56,8 +56,9 @@ class Shape(StrEnum):
 class ConversationReading:
     """How the text column, and of a file with a turn a row the columns named here, become conversations.
 
-    Without ``order`` the order is that of the file. ``speakers`` says who of a file's own names is what, None that it
-    is nobody's name. With both questions ``reply_label`` is the reference of the second one.
+    Without ``order`` the order is that of the file. ``speakers`` says who of a file's own names is what; None: that it
+    is nobody's name, and its line goes on with what was said before.
+    With both questions ``reply_label`` is the reference of the second one, as the label column is of the first.
     """
 
     shape: Shape = Field(title="File format")
@@ -90,8 +91,12 @@ class ConversationReading:
 
 @dataclass(frozen=True, kw_only=True, config=_STRICT)
 class ColumnMapping:
-    """The names of the columns a row is made of; without an id column the row number is the id. The title is put before
-    the text, and the texts of ``joined`` after it, with an empty line between.
+    """The names of the columns a row is made of; without an id column the row number is the id.
+
+    The title, where there is one, is put before the text, and the texts of ``joined`` after it, with an empty line
+    between. With ``lists`` a text or reply that is a list of strings is joined in the same way. ``where`` says where
+    to act on a case: a link or contact reference of the site's own system. ``unread`` are columns of sentences that a
+    person chose to leave out.
     """
 
     text: str = Field(title="Text column(s)", description="Several are joined in this order.")
@@ -267,7 +272,9 @@ def proposed_mapping(columns: tuple[str, ...], said: Collection[str] = ()) -> Co
 
 @dataclass(frozen=True, kw_only=True, config=_STRICT)
 class FileMapping:
-    """What a person said of a file; what is left out is proposed. A label value that is None gives no reference."""
+    """The columns, what the values of the label column stand for (None: no reference), and the sheet of a workbook;
+    what is left out is proposed.
+    """
 
     columns: ColumnMapping | None = None
     labels: Mapping[str, Label | None] = field(default_factory=dict)
