@@ -223,12 +223,20 @@ def _result(one: Result) -> dict[str, Any]:
 
 
 def _corrected(one: CorrectedRow) -> dict[str, Any]:
-    found = asdict(one, dict_factory=_in_words)
-    return {"id": found.pop("external_id"), **found}
+    return {"id": one.external_id} | {
+        name: _plain(value) for name, value in asdict(one).items() if name != "external_id"
+    }
 
 
-def _in_words(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in pairs}
+def _plain(value: Any) -> Any:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case Mapping():
+            return {name: _plain(each) for name, each in value.items()}
+        case tuple() | list():
+            return tuple(map(_plain, value))
+    return value
 
 
 RESULTS = Dataset(
