@@ -27,12 +27,12 @@ def interval(found: Coefficient) -> str:
     return "not yet" if found.value is None else f"not yet: {found.reason}"
 
 
-st.title("Agreement")
+st.title("Inter-rater agreement")
 widgets.how_to_read(
     "Blinded first reviews of closed cases. Reviewers are under pseudonyms, and nobody is ranked.", "agreement"
 )
 titles = widgets.batch_titles(list_batches(db, person, 200))
-batch_id = st.selectbox("Batch", list(titles), index=None, placeholder="All", format_func=titles.__getitem__)
+batch_id = st.selectbox("Upload", list(titles), index=None, placeholder="All", format_func=titles.__getitem__)
 found = context.compute(
     measure_agreement, person, key, batch_id, standing=revisions_now(db), cases=context.REVIEW * count_reviews(db)
 )

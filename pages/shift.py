@@ -50,7 +50,7 @@ def shift_rows(found: Shift) -> list[dict[str, str]]:
     ]
 
 
-st.title("Shift")
+st.title("Shift report")
 now = context.now()
 minute = now.replace(second=0, microsecond=0) + timedelta(minutes=1)
 begin, end = period(minute)

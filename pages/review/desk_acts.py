@@ -67,7 +67,7 @@ class Act(BaseModel):
 BESIDE = frozenset({"reveal", "alive", "draft"})
 """Actions that answer nothing: what was said last stays."""
 SAVES = frozenset({"save", "revise"})
-AFTER_A_SAVE = frozenset({"next", "urgent", "previous", "undo", "finish"})
+AFTER_A_SAVE = frozenset({"next", "urgent", "previous", "undo", "finish", "open", "leave"})
 """Actions that take the reviewer away from what they believe to be saved."""
 NOT_UNDERSTOOD = "This was not understood: reload the page."
 

@@ -26,8 +26,7 @@ from screening.review.policy import Acting, Action, Actor, Forbidden, is_allowed
 from screening.review.triage import Priority
 from screening.text.display import visible
 from storage.audit_log import record_refusal
-from storage.batches.batch_state import UnknownBatch
-from storage.batches.batches import find_batch
+from storage.batches.batch_state import UnknownBatch, batch_row
 from storage.database import Database
 from storage.review import adjudication, reports, reviews
 from storage.review.queue import LONGEST, Counts, Sort, State, Waiting, counts, find, queue, reserved_cases
@@ -94,9 +93,12 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
 
 
 def _batch_name(db: Database, by: Acting, batch_id: str) -> str:
+    if not is_allowed(by.actor, Action.VIEW_BATCHES):
+        return "one upload"
     try:
-        return visible(find_batch(db, by.actor, batch_id).name)
-    except (UnknownBatch, Forbidden):
+        with db.read() as conn:
+            return visible(batch_row(conn, batch_id).name)
+    except UnknownBatch:
         return "one upload"
 
 
@@ -104,8 +106,10 @@ def _own(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
     """What each sees of their own alone: how many texts they have opened, and their last reviews where asked for."""
     opened, hours = reports.exposure(db, by, last_midnight(by.now)), reports.STRETCH // timedelta(hours=1)
     since = f"since last break (last {hours} hours): {opened.since_break:,}"
-    given = reviews.my_reviews(db, by.actor, limit=20) if view.reviews else ()
     words = f"Texts you opened today, here and in results: {opened.texts:,} · {since} (visible only to you)"
+    if not view.reviews:
+        return {"exposure": words}
+    given = reviews.my_reviews(db, by.actor, limit=20)
     told = [(one.case_id, inbox_words.list_name(one.external_id, one.case_id), _review_words(one)) for one in given]
     return {"exposure": words, "reviews": told}
 

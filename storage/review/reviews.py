@@ -203,7 +203,7 @@ def my_reviews(db: Database, actor: Actor, *, limit: int = 50, before: datetime 
 
 @lru_cache
 def _newest(reviewer: str, limit: int) -> Select[Any]:
-    """Somebody's reviews, the newest first: written once, asked at every run of the inbox."""
+    """Somebody's reviews, the newest first: written once, asked each time the inbox asks."""
     made, later, entry = adjudications.c, adjudications.alias().c, inbox_entries.c
     after = reviews.alias().c
     superseded = select(after.id).where(

@@ -23,7 +23,7 @@ const WAYS_TO_LEAVE = {
 };
 // After these the rest of the page is as it was.
 const STAYS = new Set(["open", "alive", "draft", "reveal", "second", "at_once", "uncover", "revise", "go_on"]);
-const AFTER_A_SAVE = ["next", "urgent", "previous", "undo", "finish"]; // asked for in the belief that it is saved
+const AFTER_A_SAVE = ["next", "urgent", "previous", "undo", "finish", "open", "leave"]; // asked for in the belief that it is saved
 const MOST_RUNS = 3;
 const LONGEST_LINE = 2000;
 const LOST = "Connection lost.";
@@ -36,7 +36,7 @@ export class Desk {
     this.root = root;
     this.data = {}; // the state, as the server told it last
     this.outbox = new Outbox((actions) => this.exchange(actions));
-    this.asked = this.heardOf = this.ahead = this.runs = 0;
+    this.asked = this.heardOf = this.ahead = this.runs = this.told = 0;
     this.alert = this.drafted = this.reason = this.panelShown = "";
     this.leaving = ""; // the note for the next reviewer, as far as it is written
     this.way = null; // how the case is about to be left, while the dialog for it is open
@@ -128,8 +128,14 @@ export class Desk {
   }
 
   say(words) {
-    this.alert = words;
+    this.tell(words);
     this.draw();
+  }
+
+  // Numbered: what is said once more is read out once more.
+  tell(words) {
+    this.alert = words;
+    this.told += 1;
   }
 
   // ---- what the server says
@@ -137,6 +143,7 @@ export class Desk {
   // A run of the page behind the desk: who is here, and what is set for it.
   mounted() {
     this.outbox.stopped = false;
+    this.form.offers(this.page.offer);
     if (this.stage) this.paint();
     if (this.outbox.waiting.length) this.outbox.send();
     else if (!this.stage) this.exchange();
@@ -220,7 +227,7 @@ export class Desk {
   }
 
   answered(request, { ok, words }) {
-    if (!ok) this.alert = words;
+    if (!ok) this.tell(words);
     if (!STAYS.has(request.kind)) this.behind = true;
     if (request.kind === "draft" && ok) {
       forget(this.me, request.case, request.form.rev);
@@ -374,8 +381,9 @@ export class Desk {
   }
 
   // Pressed twice, it is done once.
-  once(kind, body) {
-    if (!this.outbox.waits(kind)) this.outbox.post(kind, body);
+  once(kind, body = {}) {
+    const same = (one) => one.kind === kind && one.case === body.case;
+    if (!this.outbox.waiting.some(same)) this.outbox.post(kind, body);
   }
 
   undo() {
@@ -425,6 +433,7 @@ export class Desk {
     event.preventDefault();
     const { kind, needed, colleagues, to } = this.way;
     const nobody = colleagues && !to;
+    this.told += 1;
     this.way.refused = nobody ? "Choose a colleague." : needed && !this.leaving.trim() ? needed : "";
     this.draw();
     if (this.way.refused) return this.dialog.querySelector(nobody ? "select" : "input").focus();

@@ -4,12 +4,19 @@ import { h, keyed } from "./dom.js";
 export class Form {
   // ``changed``: something was chosen or typed; ``draw``: nothing may be changed now, so it is shown as it was.
   constructor(offer, { changed, draw }) {
-    Object.assign(this, { offer, changed, draw, choices: {}, unfolded: {}, frozen: false });
+    Object.assign(this, { changed, draw, choices: {}, unfolded: {}, frozen: false });
     this.needing = []; // labels that need a disposition
+    this.offers(offer);
+  }
+
+  // What may be chosen, as the page says it with each run.
+  offers(offer) {
+    const { labels, certainties, dispositions } = offer;
+    this.offer = offer;
     this.asked = [
-      { name: "label", title: "Label", values: offer.labels, look: "sld-labels", lacking: "a label" },
-      { name: "certainty", title: "Confidence", values: offer.certainties, look: "sld-sure", lacking: "a confidence level" },
-      { name: "disposition", title: "Disposition", values: offer.dispositions, look: "sld-next", lacking: "a disposition" },
+      { name: "label", title: "Label", values: labels, look: "sld-labels", lacking: "a label" },
+      { name: "certainty", title: "Confidence", values: certainties, look: "sld-sure", lacking: "a confidence level" },
+      { name: "disposition", title: "Disposition", values: dispositions, look: "sld-next", lacking: "a disposition" },
     ];
   }
 

@@ -17,7 +17,7 @@ const bold = (words) => h("b", {}, words);
 export function view(desk) {
   const { stage, shown, data, page, form } = desk;
   const reading = ["reviewing", "read"].includes(stage);
-  const alert = h("p", { class: "sld-alert", role: "alert" }, desk.alert);
+  const alert = h("p", { class: "sld-alert", role: "alert" }, desk.alert && h("span", { key: `${desk.told}` }, desk.alert));
   const root = {
     class: `sld${desk.saving ? " sld-saving" : ""}`,
     "data-stage": stage,
@@ -229,7 +229,7 @@ function leaveDialog(desk) {
     small(way.words),
     way.colleagues && h("label", { class: "sld-block" }, "Transfer to", h("select", to, people)),
     h("label", { class: "sld-block" }, `Note for the next reviewer${way.needed ? "" : " (optional)"}`, note),
-    h("p", { class: "sld-refused", role: "alert" }, way.refused),
+    h("p", { class: "sld-refused", role: "alert" }, way.refused && h("span", { key: `${desk.told}` }, way.refused)),
     h("div", { class: "sld-row" },
       h("button", { type: "submit", class: "sld-button sld-primary" }, way.title),
       button(desk, "Cancel", "Esc", "", () => desk.dialog.close()))));

@@ -6,6 +6,7 @@ import { ask, inAddress, setInAddress } from "./server.js";
 
 const SOUND = "second-look-sound";
 const BASE = "Second Look";
+const TYPING_MS = 250;
 const MOST = 200; // rows that the server lists, and cases that it finds
 const ORDERS = [["urgent", "Most urgent"], ["longest", "Longest in queue"], ["newest", "Newest"]];
 const ORDER = "N gives the most urgent unassigned case, whatever the order";
@@ -78,6 +79,7 @@ export class Queue {
 
   close() {
     this.gone.abort();
+    clearTimeout(this.typing);
     this.sound.context?.close();
   }
 
@@ -112,7 +114,7 @@ export class Queue {
       if (this.failures++ < 3) this.inbox.run();
     } else this.stale = `Not live: no answer since ${this.now.at ?? "the page was opened"}; trying again. `;
     this.draw();
-    if (key !== looksFor()) this.ask(); // something else is looked for by now
+    if (key !== looksFor() && !this.typing) this.ask(); // something else is looked for by now
   }
 
   heard(now, key) {
@@ -133,8 +135,6 @@ export class Queue {
     const came = this.newest !== undefined && now.newest !== null && (this.newest === null || now.newest > this.newest);
     if (came && now.p0) this.sound.play();
     this.comes = Boolean(now.p0) && (came || this.comes);
-    if (came) this.said = ""; // set anew, it is read out again
-    if (came) this.draw();
     this.said = this.comes ? now.p0 : "";
     if (this.newest === undefined || now.newest === null || came) this.newest = now.newest;
   }
@@ -160,6 +160,17 @@ export class Queue {
     Object.assign(this, chosen);
     this.draw();
     this.ask();
+  }
+
+  // Texts are looked through once somebody has paused.
+  type(find) {
+    this.find = find;
+    this.draw();
+    clearTimeout(this.typing);
+    this.typing = setTimeout(() => {
+      this.typing = 0;
+      this.ask();
+    }, TYPING_MS);
   }
 
   choose(priority) {
@@ -198,6 +209,7 @@ export class Queue {
   }
 
   onKey(event) {
+    if (!this.root.isConnected) return; // the page was left a moment ago
     this.pointed = false;
     if (inAddress("keys") === "off" || event.ctrlKey || event.metaKey || event.altKey) return;
     const { target } = event;
@@ -246,7 +258,8 @@ export class Queue {
       h("div", { class: "still", role: "status", hidden: !this.still.length }, this.still.map((line) => h("p", {}, line))),
       h("p", { class: "words" }, now.words),
       h("div", { class: "pills", role: "group", "aria-label": "Priorities" }, now.pills.map((pill) => this.pill(pill))),
-      h("div", { class: "said", role: "status", "aria-live": "assertive" }, this.said),
+      h("div", { class: "said", role: "status", "aria-live": "assertive" },
+        this.said && h("span", { key: `${this.newest}` }, this.said)), // another P0 case in the same words is read out, too
       h("div", { class: "tools", hidden: !now.browse }, this.search()),
       h("div", { class: "tools", hidden: !now.browse }, this.order()),
       this.giving(),
@@ -282,7 +295,7 @@ export class Queue {
   }
 
   search() {
-    const oninput = ({ target }) => this.set({ find: target.value });
+    const oninput = ({ target }) => this.type(target.value);
     const onchange = ({ target }) => this.set({ searched: target.checked });
     const words = { placeholder: `${SEARCH}   /`, "aria-label": SEARCH, autocomplete: "off", value: this.find };
     const ref = (field) => (this.field = field);
@@ -360,7 +373,7 @@ export class Queue {
     const words = (each) => `${each.priority} · ${each.name} · ${each.left}${each.mine ? " · reviewed by you" : ""}`;
     return h("details", { class: "disputed", hidden: !cases.length },
       h("summary", {}, `${cases.length}${cases.length === 5 ? " or more" : ""} to decide: reviewers disagree`),
-      cases.map((each) => h("a", { href: each.href }, words(each))));
+      cases.map((each) => h("a", { key: each.href, href: each.href }, words(each))));
   }
 
   // What is about this reviewer alone: how much they opened, their last reviews, and how the page is set for them.
@@ -371,14 +384,15 @@ export class Queue {
     const onclick = () => this.set({ unfolded: !this.unfolded });
     const open = (id) => (event) => {
       event.preventDefault();
-      this.inbox.desk.once("open", { case: id });
+      this.inbox.desk.outbox.post("open", { case: id });
     };
     const link = (id, name) => h("a", { href: `?case=${id}`, onclick: open(id) }, name);
-    const mine = (now.reviews ?? []).map(([id, name, words]) => h("p", {}, link(id, name), ` · ${words}`));
+    const mine = now.reviews?.map(([id, name, words]) => h("p", { key: id }, link(id, name), ` · ${words}`));
+    const none = mine?.length === 0 && h("p", {}, "You have reviewed no case yet.");
     const about = { title: "Turn single keys off or on" };
     return h("div", { class: "own" },
       h("p", {}, now.exposure),
-      h("details", {}, h("summary", { onclick }, "My reviews"), mine),
+      h("details", {}, h("summary", { onclick }, "My reviews"), none, mine ?? []),
       h("p", { class: "foot" },
         button(`Shortcuts: ${keys ? "on" : "off"}`, () => this.turn("keys", keys ? "off" : ""), "link", about), " · ",
         button(`Text preview: ${covered ? "hidden" : "on"}`, () => this.turn("cover", covered ? "" : "1"))));
