@@ -32,8 +32,8 @@ def _notes(found: Evaluated, batch: BatchSummary) -> None:
         )
     if pending := batch.progress.pending:
         cancelled = batch.progress.state is BatchState.CANCELLED
-        when = "Not screened before the batch was cancelled" if cancelled else "Still pending"
-        st.info(f"{when}: {count_of(pending, 'text')} of this batch.")
+        when = "Not screened before the upload was cancelled" if cancelled else "Still pending"
+        st.info(f"{when}: {count_of(pending, 'text')} of this upload.")
 
 
 def _show_unsettled(ask: Ask, results: tuple[Metrics, ...]) -> None:
@@ -57,13 +57,15 @@ left, right = st.columns([3, 1])
 with left:
     chosen = widgets.choose_batch(db, person, "evaluation")
 if chosen is None:
-    st.info("No batch yet. Upload a file with reference labels under Screen > File uploads; the sample data is one.")
+    st.info(
+        "No file uploaded yet. Upload a file with reference labels under Screen > File uploads; the sample data is one."
+    )
     st.stop()
 labels = right.selectbox("Measured against", list(LABELS), format_func=LABELS.__getitem__, key="evaluation_labels")
 ask = ask_of(db, person, chosen.id)
 found = context.compute(evaluate_batch, ask, cases=ask.standing.accepted)
 if not found.labelled:
-    st.info("This batch has no original labels, so there is nothing to compare with.")
+    st.info("This upload has no original labels, so there is nothing to compare with.")
     st.stop()
 _notes(found, chosen)
 if labels == "adjudicated":

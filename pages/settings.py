@@ -40,7 +40,7 @@ def configuration_panel() -> None:
     st.caption(
         "Set in the environment or .env, read when the app and the background service start. "
         "Every screening keeps the configuration it "
-        "ran with; a batch never mixes two."
+        "ran with; an upload never mixes two."
     )
     cost_panel()
 

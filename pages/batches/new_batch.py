@@ -353,7 +353,7 @@ def estimate_table(
 def basis_words(spent: Spent | None) -> str:
     if spent is None:
         return "Estimate only: no past runs with these settings."
-    last = "the last batch" if spent.batches == 1 else f"the last {spent.batches} batches"
+    last = "the last upload" if spent.batches == 1 else f"the last {spent.batches} uploads"
     return (
         f"From {last} with this pipeline ({count_of(spent.texts, 'text')}, {spent.calls:.1f} responses "
         "each); 95% prediction interval."

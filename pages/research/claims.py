@@ -168,13 +168,13 @@ def _left_out_words(reviews: Sequence[Review], plan: audit.AuditPlan, floor: flo
         others = f", {unclear:,} inconclusive" if unclear else ""
         others += f", {again:,} awaiting a second review" if again else ""
         words.append(
-            f"Beside it, not counted: {texts} reviewed beyond the plan's π, in batches sampled more; {missed:,} of "
+            f"Beside it, not counted: {texts} reviewed beyond the plan's π, in uploads sampled more; {missed:,} of "
             f"them were unsafe{others}."
         )
     return " ".join(words)
 
 
-FEW_READ = "some of these batches only list or count what is labeled unsafe, so that too few of it are reviewed"
+FEW_READ = "some of these uploads only list or count what is labeled unsafe, so that too few of it are reviewed"
 
 
 def _allowed_estimates(strata: tuple[audit.Stratum, ...], sample: AuditSample) -> AuditEstimates:

@@ -58,7 +58,7 @@ def figures_of(db: Database, person: Actor, comparison_id: str) -> dict[str, Any
 def _begin(db: Database, person: Actor, pipelines: Mapping[str, PipelineConfig]) -> None:
     batch = choose_batch(db, person, "compare")
     if batch is None:
-        st.caption("There is no batch yet whose texts could be screened again.")
+        st.caption("There is no upload yet whose texts could be screened again.")
         return
     left, right = st.columns(2)
     name = left.selectbox("Pipeline to try", list(pipelines), key="compare_pipeline")

@@ -29,7 +29,7 @@ from storage.research.cells import Cell
 from storage.review.follow_ups import MOST, request_second_looks
 
 LEVELS = (0.0001, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1)
-CHOSEN_HERE = "Settings picked because they score best here will look too good. Confirm on a separate batch."
+CHOSEN_HERE = "Settings picked because they score best here will look too good. Confirm on a separate upload."
 
 
 def results_frame(table: tables.ResultsTable) -> pd.DataFrame:

@@ -144,7 +144,7 @@ def preflight_panel(db: Database, person: Actor, configuration: Configuration) -
         st.warning("Approved by an administrator despite failed checks. The reason is kept with it.")
         st.text(found.reason or "")
     elif not found.passed:
-        st.caption("Batches with this configuration are paused until the model passes or an administrator allows it.")
+        st.caption("Uploads with this configuration are paused until the model passes or an administrator allows it.")
         if is_allowed(person, Action.CHANGE_SETTINGS):
             _override_form(db, person, configuration)
 

@@ -211,7 +211,7 @@ def upload_refusal(scope: Scope, *, sign_in: bool) -> Response | None:
             if is_allowed(person, Action.CREATE_BATCH):
                 return None
             record_refusal(context.database(), person.at(context.now()), Action.CREATE_BATCH)
-            status, why = 403, "Your role does not let you create batches."
+            status, why = 403, "Your role does not let you upload files."
     return PlainTextResponse(why, status_code=status, headers={"Connection": "close"})
 
 

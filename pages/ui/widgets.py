@@ -200,12 +200,14 @@ def choose_batch(db: Database, person: Actor, page: str) -> BatchSummary | None:
         try:
             found[asked] = find_batch(db, person, asked, now=context.now())
         except UnknownBatch:
-            st.error(f"There is no such batch{'; the newest is shown' if found else ''}.", icon=":material/search_off:")
+            st.error(
+                f"There is no such upload{'; the newest is shown' if found else ''}.", icon=":material/search_off:"
+            )
     if not found:
         return None
     ids, titles = list(found), batch_titles(found.values())
     at = ids.index(asked) if asked in found else 0
-    chosen = st.selectbox("Batch", ids, index=at, format_func=titles.__getitem__, key=f"{page}_batch")
+    chosen = st.selectbox("Upload", ids, index=at, format_func=titles.__getitem__, key=f"{page}_batch")
     if asked is None:
         st.query_params["batch"] = chosen
     elif chosen != asked:
