@@ -82,8 +82,6 @@ Decider = Literal["agents", "people"]
 class Found(BaseModel):
     """How far a text is. `label` and `decided_by` are given once it is settled, to tokens that may fetch outcomes."""
 
-    model_config = ConfigDict(from_attributes=True)
-
     id: str
     external_id: str
     submitted_at: datetime

@@ -37,7 +37,8 @@ from screening.review.triage import Reach
 from screening.settings import SIMULATED_NOTICE, Settings
 from screening.stopping.rules import SuccessiveElimination
 from screening.words import count_of
-from storage.batches.batches import NewBatch, progress
+from storage.batches.batch_state import standing
+from storage.batches.batches import NewBatch
 from storage.batches.intake import add_rows, close_intake
 from storage.research.recordings import recorded_batch
 
@@ -172,7 +173,7 @@ async def record_as_batch(
         add_rows(db, batch_id, rows, system_clock())
         close_intake(db, LOCAL_USER.at(system_clock()), batch_id)
         await screen_batch(db, settings, batch_id)
-        recorded, spent = recorded_batch(db, LOCAL_USER, batch_id), progress(db, batch_id).cost_usd
+        recorded, spent = recorded_batch(db, LOCAL_USER, batch_id), standing(db, batch_id).totals.cost_for_cap_usd
     kept, pending = count_of(recorded.book.draws, "draw"), count_of(recorded.pending, "text")
     say(f"batch {batch_id}: {kept} kept, {pending} pending")
     left = max_usd if max_usd is None else 0.0 if spent is None else max(0.0, max_usd - spent)

@@ -107,7 +107,7 @@ def metrics(
     *,
     against: Annotated[
         Path | None,
-        "another file of the same cases, joined by id: paired differences (OTHER less FILE) with 95 % intervals and "
+        "another file of the same cases, joined by id: paired differences (OTHER less FILE) with 95% intervals and "
         "McNemar's exact test, by FILE's references",
         "OTHER",
     ] = None,

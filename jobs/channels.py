@@ -126,10 +126,11 @@ def _exchange(target: SplitResult, body: bytes, headers: Mapping[str, str], *, p
     limit = aiohttp.ClientTimeout(total=max(0.1, TIMEOUT_S - (time.monotonic() - begun)))
     there = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
     url = URL(target._replace(netloc=there).geturl(), encoded=True)
+    named = {**headers, "Host": target.netloc.encode("idna").decode()}  # ValueError for a name that no server can have
 
     async def ask() -> int:
         async with (
-            aiohttp.ClientSession(timeout=limit, headers={**headers, "Host": target.netloc}) as session,
+            aiohttp.ClientSession(timeout=limit, headers=named) as session,
             session.post(url, data=body, allow_redirects=False, server_hostname=host) as answer,
         ):
             return answer.status

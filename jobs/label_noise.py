@@ -68,7 +68,7 @@ def choose_labels(
     free = _free(db, ask, rows, order)
     drawn, chance = ((), 0.0) if seed is None else controls(free, top, seed)
     picked, mixed = (cases_of(db, ask, rows[order.cases[places]])[1] for places in (free[:top], list(drawn)))
-    return picked, dict.fromkeys(mixed, chance)
+    return picked, dict(zip(mixed, [chance] * len(drawn), strict=True))
 
 
 def controls(free: Integers, top: int, seed: str) -> tuple[tuple[int, ...], float]:

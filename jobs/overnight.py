@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jobs.process import held, retry_in_thread
-from jobs.screening_job import ScreeningJob, told
+from jobs.screening_job import ScreeningJob, kind_and_words
 from screening.models.wire import SeenIds
 from screening.pipeline.draws import TOO_LONG, Draw, DrawRequest, SamplerError, Usage, sum_costs
 from screening.pipeline.engine import NodeRun, Reason, guard_for, screen, to_a_human
@@ -81,7 +81,7 @@ class OvernightRunner:
         except Exception as error:  # also a bug, or what this version can no longer read
             if passing_fault(error) is not None:
                 raise
-            kind, message = told(error)
+            kind, message = kind_and_words(error)
             level = logging.WARNING if isinstance(error, SamplerError) else logging.ERROR
             log.log(level, "overnight batch %s: %s", batch_id, message)
             if not error_kind(kind).passes:
@@ -207,7 +207,7 @@ class OvernightRunner:
         except Exception as error:  # a bug must leave the case pending and visible, never decided
             if passing_fault(error) is not None or (isinstance(error, SamplerError) and error.stops_batch):
                 raise
-            kind, message = told(error)
+            kind, message = kind_and_words(error)
             if not isinstance(error, SamplerError):
                 log.error("case %s failed: %s", waiting.case_id, message)
             await self._do(record_error, waiting.case_id, kind, message, self.clock())

@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def told(error: Exception) -> tuple[str, str]:
+def kind_and_words(error: Exception) -> tuple[str, str]:
     """The kind of an error, and what may be said of it: a bug's own words may quote a text."""
     if isinstance(error, SamplerError):
         return error.kind, str(error)
@@ -107,7 +107,7 @@ class ScreeningJob:
         except Exception as error:  # it would fail at every start: it must neither come again at once nor be lost
             log.error("case %s could not be begun: %s", case_id, type(error).__name__)
             if not is_lost_connection(error):  # else it stays ready, and starts of dead workers keep counting
-                await retry_in_thread(record_error, self.db, case_id, *told(error), self.clock())
+                await retry_in_thread(record_error, self.db, case_id, *kind_and_words(error), self.clock())
             return None
 
     async def _keep_errors(self, case: CaseForScreening, spend: CaseSpend) -> None:
@@ -127,7 +127,7 @@ class ScreeningJob:
                 lost = "connection_lost", "the database went away", spend.lost_calls
                 await retry_in_thread(pending.keep_error, self.db, case.case_id, *lost, self.clock())
             else:
-                await retry_in_thread(record_error, self.db, case.case_id, *told(error), self.clock(), **more)
+                await retry_in_thread(record_error, self.db, case.case_id, *kind_and_words(error), self.clock(), **more)
 
     async def _screen(self, case: CaseForScreening, spend: CaseSpend) -> None:
         if case.starts > MOST_STARTS or case.stopped:

@@ -90,6 +90,7 @@ st.table(
         for priority, labels in found.priorities.items()
     ],
     hide_index=True,
+    alt="Blinded first reviews by the priority that was shown",
 )
 st.caption("Priority can bias reviewers, so some quality-check cases are deliberately shown as P1.")
 

@@ -84,8 +84,8 @@ people = widgets.unique_labels(people | {LOCAL_USER.id: LOCAL_USER.name, SYSTEM.
 with st.container(horizontal=True):
     who = st.selectbox("Person", list(people), index=None, placeholder="Anyone", format_func=people.__getitem__)
     action = st.selectbox("Action", kinds(db, person), index=None, placeholder="Any", format_func=in_words)
-    subject = st.text_input("Case, upload or account", placeholder="Identifier", max_chars=64)
-named = next((key for key, name in people.items() if name == subject.strip()), subject.strip())
+    subject = st.text_input("Case, upload or account", placeholder="Identifier, or a name as listed", max_chars=64)
+named = next((key for key, name in people.items() if name.casefold() == subject.strip().casefold()), subject.strip())
 which = {"subject": named or None, "who": who, "action": action}
 count = count_events(db, person, **which)
 if not count:

@@ -74,8 +74,7 @@ def offer_left(found: Open) -> None:
     )
     if st.button("Take over", key="follow_ups_take_over"):
         count = follow_ups.take_over(db, context.actor_now())
-        st.session_state["follow_up_said"] = f"{count_of(count, 'follow-up')} taken over."
-        st.rerun()
+        widgets.say_after_rerun("follow_up", f"{count_of(count, 'follow-up')} taken over.")
 
 
 def show_follow_up(one: Any, people: Mapping[str, str]) -> None:
@@ -118,8 +117,7 @@ def end_follow_up(act: Callable[[], object], said: str, field: str) -> None:
         st.error(sentence(refused))
         return
     widgets.forget_typed(field)
-    st.session_state["follow_up_said"] = said
-    st.rerun()
+    widgets.say_after_rerun("follow_up", said)
 
 
 with st.container(key="follow_ups_place"):  # always there: what stands after it must not be mounted anew

@@ -60,7 +60,8 @@ def show_claims() -> None:
         said = claims.missed_words(found)
         st.caption(f"Counts what reviewers would call unsafe, on average over the whole period. {said}")
     plan = found.plan
-    so_far = f"Not enough unsafe texts reviewed yet: the plan counts {found.guarantee.read:,}."
+    counted = f"{found.guarantee.read:,} of {plan.reviews_required:,}"
+    so_far = f"Not enough unsafe texts reviewed yet: the plan counts {counted}."
     every, alone = found.estimates, found.single_reviewer
     with second:
         show_rate("Sensitivity, weighted", every.sensitivity, alone.sensitivity, so_far)

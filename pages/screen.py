@@ -205,9 +205,11 @@ def empty_html(pipeline: PipelineConfig) -> tuple[str, str, str]:
     """Status, what is spent and the agents, before anything is asked."""
     cards, said = html.macros("cards"), ["Each AI agent is queried repeatedly until one answer clearly leads."]
     views = node_views(pipeline, {}, ended=False)
+    most, at_worst = (most_calls(pipeline, flagged=of, read_off=reads_off(settings, pipeline)) for of in (False, True))
+    more = f" ({at_worst} where a rule flags the text)" if at_worst > most else ""
     return (
         cards.status("○ Ready", "quiet", said),
-        cards.budget(0, most_calls(pipeline, flagged=False, read_off=reads_off(settings, pipeline)), "", money(0.0)),
+        cards.budget(0, most, more, money(0.0)),
         way_html(pipeline, {}, ended=False) + live_html(views, ended=False),
     )
 

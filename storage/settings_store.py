@@ -222,8 +222,8 @@ def _plan_of(settings: SiteSettings) -> AuditPlan:
 
 
 def change(db: Database, by: Acting, settings: SiteSettings, based_on: int) -> SettingsVersion:
-    """A new version, made from version ``based_on``; Stale when that is not the one in force. The same change
-    by the same person again is the version that the first made. The stop button stays as it is.
+    """A new version, made from version ``based_on``, that one where nothing differs; Stale when it is not the one in
+    force. The same change by the same person again is the version that the first made. The stop button stays as it is.
     """
     require(by.actor, Action.CHANGE_SETTINGS)
 

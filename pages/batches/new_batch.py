@@ -378,13 +378,13 @@ def review_estimate(
 
     def reviews(share: float) -> str:
         count = round(found.without_call + asked * (share + audit_rate * (1 - share)))
-        return f"about {count_of(count, 'case')} to review"
+        return f"{count_of(count, 'case')} to review"
 
     known = f"{found.unsafe:,} labeled unsafe in your file, " if found.referenced else ""
     unseen = f"{known}about {round(unsafe * asked):,} expected from the AI"
     checks = f", and {audit_rate:.0%} of the others for quality checks" if audit_rate else ""
     return {
-        Reach.READ: f"A{reviews(escalated + unsafe)[1:]} ({basis}{checks}).",
-        Reach.LIST: f":red[**No one reviews them**: {unseen}.] Other texts: {reviews(escalated)}.",
-        Reach.COUNT: f":red[**No one sees them**: {unseen}.] Other texts: {reviews(escalated)}.",
+        Reach.READ: f"About {reviews(escalated + unsafe)} ({basis}{checks}).",
+        Reach.LIST: f":red[**No one reviews them**: {unseen}.] Other texts: about {reviews(escalated)}.",
+        Reach.COUNT: f":red[**No one sees them**: {unseen}.] Other texts: about {reviews(escalated)}.",
     }

@@ -73,7 +73,7 @@ def show_progress(batch_id: str, found: Progress, *, held: str | None = None, li
 
 def find_hold(db: Database, now: datetime) -> str | None:
     """What keeps every batch of the site from going on at this moment, in words."""
-    if not health.live_workers(db, now):
+    if not health.workers_answer(db, now)[0]:
         return "Screening is down: no background service is running"
     fault = health.find_lasting(db, health.Fault.MODEL)
     return None if fault is None else error_words(fault.cause or NO_LABEL).capitalize()
@@ -174,9 +174,8 @@ def missing_rows(person: Actor, one: BatchSummary, found: tuple[Upload, Exceptio
     if found is None and one.progress.rows_missing is None:
         return
     code = one.progress.rows_missing or ""
-    way = next(
-        said for name, said in WORDS["way_on"].items() if name in one.intake or name == "app"
-    )  # of another process
+    # what brings in the rest of a file that another process has, by what is known of its intake
+    way = next(said for name, said in WORDS["way_on"].items() if name in one.intake or name == "app")
     why = f"{error_words(code).capitalize()}. {way}"
     if found:  # a refusal is written for people; of anything else only its kind is told, for it may quote a text
         ours, kind = isinstance(found[1], FileRefused), type(found[1]).__name__
@@ -220,8 +219,10 @@ def ways_panel(db: Database, person: Actor, one: BatchSummary) -> None:
     if one.progress.state not in ENDED:
         st.caption(f"The counts of this drawing and of the table are updated every {WAYS_S:.0f} seconds.")
     if found.kept_back:
-        causes = "; ".join(f"{count:,}: {reason_words(reason)}" for reason, count in found.kept_back.items())
-        st.caption(f"{count_of(sum(found.kept_back.values()), 'more text')} escalated outside this drawing. {causes}.")
+        more = f"{count_of(sum(found.kept_back.values()), 'more text')} escalated outside this drawing"
+        causes = "; ".join(f"{count:,}: {literal(reason_words(reason))}" for reason, count in found.kept_back.items())
+        # of one text its cause is what became of it: not for whoever may still have to review it
+        st.caption(f"{more}. {causes}." if linked else f"{more}: by a rule about the text, or after a fault.")
     used = {each.node: each for each in costs}
     if used:
         st.caption(calls_sentence(one.intake.get("estimate"), calls))

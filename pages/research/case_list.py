@@ -340,7 +340,7 @@ def _tags(db: Database, person: Actor, case: Result) -> None:
                 args=(tag,),
             )
         with st.form(f"new_tag_{case.case_id}", clear_on_submit=True, border=False), st.container(horizontal=True):
-            words = st.text_input("New tag", placeholder="sarcasm, lyrics …", max_chars=40, width=220)
+            words = st.text_input("New tag", placeholder="sarcasm, lyrics …", max_chars=evidence.TAG_LIMIT, width=220)
             if st.form_submit_button("Tag") and words.strip():
                 add(words)
                 st.rerun()
@@ -362,7 +362,7 @@ def _comments(db: Database, person: Actor, case: Result) -> None:
         for one in written:
             st.text(f"{local_time(one.at)} {visible(one.author_name)}: {visible(one.remark)}")
         with st.form(f"comment_{case.case_id}", clear_on_submit=True, border=False):
-            st.text_area("New comment", max_chars=4_000, height=80, key=f"new_comment_{case.case_id}")
+            st.text_area("New comment", max_chars=evidence.REMARK_LIMIT, height=80, key=f"new_comment_{case.case_id}")
             st.form_submit_button("Add comment", on_click=add)
 
 

@@ -37,7 +37,7 @@ def notifications_panel(db: Database, person: Actor) -> None:
         st.warning(f"{what} since {since}.", icon=":material/warning:")
     if refused := st.session_state.pop("notify_refused", None):
         st.error(refused, icon=":material/error:")
-    widgets.show_said("notify")
+    widgets.show_said("recipients")
     if secret := st.session_state.pop("notify_secret", None):
         st.write("The secret that signs the messages of this webhook. It is shown once:")
         st.code(secret, language=None)
@@ -84,7 +84,7 @@ def _act_and_say(act: Callable[[], object], said: str) -> None:
     except ValueError as refused:
         st.session_state["notify_refused"] = sentence(refused)
         st.rerun()
-    widgets.say_after_rerun("notify", said)
+    widgets.say_after_rerun("recipients", said)
 
 
 def _add(db: Database, person: Actor) -> None:
@@ -127,7 +127,7 @@ def _add(db: Database, person: Actor) -> None:
             return
         if secret is not None:
             st.session_state["notify_secret"] = secret
-        widgets.say_after_rerun("notify", "Added. Send a test to see whether it arrives.")
+        widgets.say_after_rerun("recipients", "Added. Send a test to see whether it arrives.")
 
 
 SCOPE_WORDS = words_of(Scope, "scope")

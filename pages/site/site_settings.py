@@ -65,7 +65,7 @@ def settings_form(
 def _save(db: Database, person: Actor, form: str, now: SettingsVersion, filled: Filled) -> None:
     try:
         settings = SiteSettings.model_validate(now.settings.model_dump() | filled)
-        made = now if settings == now.settings else change(db, person.at(context.now()), settings, now.version)
+        made = change(db, person.at(context.now()), settings, now.version)
     except Stale:
         st.error("Not saved: somebody else saved at the same moment. Reload the page.")
     except ValidationError as wrong:

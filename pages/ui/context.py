@@ -157,6 +157,9 @@ def compute(
     everything that the value depends on. For few ``cases`` it is computed here; else the page waits and says what is
     being done, or why it failed.
     """
+    old = _computed().get((function, args, standing))
+    if old is not None and old.done() and old.exception() is not None:  # for somebody who did not wait for it
+        _computed().forget((function, args, standing))
     begun, began = _begin(function, *args, standing=standing, cases=cases), monotonic()
     if not begun.done():
         place = st.empty()
@@ -196,8 +199,10 @@ def compute_again(
         before: T = known.result()
         return before
     found = compute(function, *args, standing=standing, cases=cases)
+    done = Computation()
+    done.set_result(found)
     _computed().forget(last)
-    _computed().put(last, begun)
+    _computed().put(last, done)
     return found
 
 

@@ -86,9 +86,8 @@ def flagged_phrases(text: str, thread: Thread | None = None) -> tuple[FlaggedPhr
     parts = [(0, len(text))] if thread is None else [(turn.start, turn.end) for turn in thread.turns if turn.judged]
     told = dict[tuple[int, int], str]()
     for at, end in parts:
-        for one in risk_statements(
-            text[at:end]
-        ):  # of the same words what is found first: self-harm is no wish to be dead, an intent no attempt yet
+        # of the same words what is found first: self-harm is no wish to be dead, an intent no attempt yet
+        for one in risk_statements(text[at:end]):
             told.setdefault((at + one.start, at + one.end), _words(text[at:end], one))
     whole = [one for one in told if not any(a <= one[0] and one[1] <= b and one != (a, b) for a, b in told)]
     return tuple(FlaggedPhrase(start=start, end=end, words=told[start, end]) for start, end in whole)

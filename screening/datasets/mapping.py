@@ -310,7 +310,7 @@ def _described(schema: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
 
 _SCHEMA = _COLUMNS.json_schema()
 OPTIONS: Mapping[str, tuple[str, str]] = _described(_SCHEMA) | _described(_SCHEMA["$defs"]["ConversationReading"])
-"""Label and help of each field of both that a person may be asked for, on the page or by the command."""
+"""Label and help of each field of a mapping and of how a conversation is read, as page and command ask for it."""
 
 
 def mapping_schema() -> dict[str, Any]:

@@ -60,7 +60,7 @@ class FileProfile:
     columns: tuple[str, ...]
     mapping: ColumnMapping
     unread: tuple[str, ...]
-    cut_column: str | None = None
+    cut_column: str | None = field(init=False, default=None)
     rows: int = 0
     blank_lines: int = 0
     wrong: int = 0

@@ -87,7 +87,8 @@ class Table:
 
     def rows(self, receive_text: Receive = receive, *, after: int = 0) -> Iterator[Row]:
         """Every data row in the order of the file, accepted or rejected. The file is read again, in constant memory;
-        rows up to ``after`` are passed over, and nothing is looked for in their texts.
+        rows up to ``after`` are passed over, and nothing is looked for in their texts. May be asked for any number of
+        times.
         """
         for row in _joined(rows_of(self.layout), self.layout, self.profile.mapping):
             if row is not None and row.row > after:

@@ -199,7 +199,7 @@ class _SharedStrings:
     """The strings by their number, read as far as they are asked for and kept on disk."""
 
     def __init__(self, part: IO[bytes], kept: IO[bytes]) -> None:
-        self._strings, self._kept, self._ends = _elements(part), kept, array("Q", [0])
+        self._strings, self._kept, self._ends = _elements(part, "si", "si"), kept, array("Q", [0])
 
     def __getitem__(self, number: int) -> str:
         if number < 0:
@@ -226,9 +226,9 @@ def unescape(text: str) -> str:
     return _ESCAPE.sub(lambda match: chr(int(match.group(1), 16)), text)
 
 
-def _elements(part: IO[bytes]) -> Iterator[tuple[int, list[tuple[int, "_Cell"]]]]:
+def _elements(part: IO[bytes], row: str = "row", cell: str = "c") -> Iterator[tuple[int, list[tuple[int, "_Cell"]]]]:
     """The rows by their number, each with its cells by their place; of a part of strings each as a row of one cell."""
-    handler = _Handler()
+    handler = _Handler(row, cell)
     parser = expat.ParserCreate(namespace_separator="}")
     parser.buffer_text = True
     parser.StartElementHandler, parser.EndElementHandler = handler.start, handler.end
@@ -261,7 +261,8 @@ class _Cell:
 class _Handler:
     """Finds the rows of a sheet or the strings that cells share, without what says how words are read aloud."""
 
-    def __init__(self) -> None:
+    def __init__(self, row: str, cell: str) -> None:
+        self._of_row, self._of_cell = row, cell
         self.found: deque[tuple[int, list[tuple[int, _Cell]]]] = deque()
         self._line, self._place, self._length, self._phonetic = 0, -1, 0, 0
         self._cells: list[tuple[int, _Cell]] = []
@@ -270,11 +271,11 @@ class _Handler:
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
         local = name.rpartition("}")[2]
-        if local in ("row", "si"):
+        if local == self._of_row:
             number = attributes.get("r", "")
             self._line = int(number) if number.isdecimal() else self._line + 1
             self._place, self._length, self._cells = -1, 0, []
-        if local in ("c", "si"):
+        if local == self._of_cell:
             self._begin_cell(attributes)
         elif local == "rPh":
             self._phonetic += 1
@@ -294,11 +295,11 @@ class _Handler:
 
     def end(self, name: str) -> None:
         local = name.rpartition("}")[2]
-        if local in ("row", "si"):
+        if local == self._of_row:
             self.found.append((self._line, self._cells))
         elif local == "rPh":
             self._phonetic -= 1
-        if local in ("c", "si"):
+        if local == self._of_cell:
             self._cell = None
         self._into = None
 

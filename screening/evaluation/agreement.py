@@ -44,7 +44,7 @@ class Ratings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coefficient:
-    """One coefficient: its value and 95 % interval, over ``cases`` cases; ``reason`` says why one is None."""
+    """One coefficient: its value and 95% interval, over ``cases`` cases; ``reason`` says why one is None."""
 
     name: str
     value: float | None
@@ -132,7 +132,7 @@ def label_agreement(ratings: Ratings, label: str) -> Coefficient:
 def with_interval(
     coefficient: Callable[[Ratings], Coefficient], ratings: Ratings, label: str | None = None
 ) -> Coefficient:
-    """The coefficient with a 95 % interval: Student's t on Fisher's scale, its error from leaving out whole cases.
+    """The coefficient with a 95% interval: Student's t on Fisher's scale, its error from leaving out whole cases.
 
     artanh(value) ± t₍n-1₎ · s/(1 - value²), s the jackknife's standard error, n the cases with two or more ratings;
     widened to the same with two cases added, as Agresti and Coull add to a share: one in which all say the rarest label

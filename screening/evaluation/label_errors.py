@@ -71,9 +71,9 @@ class ReviewOrder:
             case=case,
             reference=REFERENCES[row["reference"]],
             suggested=suggested,
-            evidence=row["evidence"],
-            quality=row["quality"],
-            issue=row["issue"],
+            evidence=float(row["evidence"]),
+            quality=None if row["quality"] is None else float(row["quality"]),
+            issue=None if row["issue"] is None else bool(row["issue"]),
             reason="; ".join(parts) or f"no response says {suggested}",
         )
 

@@ -96,7 +96,7 @@ def replay(draws: pd.DataFrame, pipeline: Pipeline = "certified") -> pd.DataFram
 def metrics(references: Iterable[str | None], outcomes: Iterable[str | None]) -> pd.DataFrame:
     """Accuracy, FPR and FNR of decided cases and the escalation rate, a row each.
 
-    Columns ``value``, ``low`` and ``high`` (Wilson, 95 %), ``numerator``, ``denominator``; an undefined value is
+    Columns ``value``, ``low`` and ``high`` (Wilson, 95%), ``numerator``, ``denominator``; an undefined value is
     missing, never 0. References are safe or unsafe, outcomes safe, unsafe, human_review; what is missing is left out.
 
     >>> float(metrics(["safe", "unsafe"], ["safe", "safe"]).loc["fnr", "value"])

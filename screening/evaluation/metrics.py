@@ -18,7 +18,7 @@ from screening.labels import Label, Outcome
 from screening.stopping.evidence import mean_limits
 
 Z_95 = 1.96
-"""The paper's z of a 95 % interval (Appendix D)."""
+"""The paper's z of a 95% interval (Appendix D)."""
 
 REFERENCES = (Label.SAFE, Label.UNSAFE)
 """The labels that can be a reference: ``escalate`` is an action, not something true of a text."""
@@ -98,9 +98,10 @@ class Metrics:
     by (reference, outcome), all of `REFERENCES` and `Outcome`; nearly everything else follows.
 
     Pending cases and cases without a reference (or with the reference ``escalate``) are left out of every figure and
-    counted apart; ``unsettled`` has no outcome, with a reference or without. Where they are the harder ones, as those
-    whose draws did not suffice are, ``bounded`` counts them by reference: every rate has them as its own, and totals
-    are None. Totals are ``calls``, ``tokens`` and ``cost_usd``, None where they were not given, or not of every draw.
+    counted apart; ``unsettled`` counts all without an outcome, with a reference or without. Where they are the harder
+    ones, as those whose draws did not suffice are, ``bounded`` counts them by reference: every rate has them as its
+    own, and totals are None. Totals are ``calls``, ``tokens`` and ``cost_usd``, None where they were not given, or not
+    of every draw.
 
     >>> paper = {("safe", "safe"): 38, ("safe", "unsafe"): 4, ("unsafe", "safe"): 32, ("unsafe", "unsafe"): 81}
     >>> paper |= {("safe", "human_review"): 0, ("unsafe", "human_review"): 6}
@@ -398,6 +399,6 @@ def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 
 
 
 def compare_all_codes(labels: Codes, reference: Told, others: Sequence[Told]) -> tuple[Comparison, ...]:
-    """Every other way against one chosen beforehand; all intervals of a figure hold together at 95 % (Bonferroni)."""
+    """Every other way against one chosen beforehand; all intervals of a figure hold together at 95% (Bonferroni)."""
     confidence = 1 - 0.05 / max(1, len(others))
     return tuple(compare_codes(labels, reference, each, confidence) for each in others)

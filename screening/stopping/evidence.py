@@ -2,7 +2,7 @@
 confidence sequences for a mean in [0, 1] by betting: limits that hold at every look, so one may look daily.
 
 A δ outside 0 < δ < 1 is a ValueError everywhere. Betting: Waudby-Smith and Ramdas 2024, doi:10.1093/jrsssb/qkad009
-(hedged capital, section 4). A 95 % Wilson interval looked at every day is wrong at some time in a third to half of all
+(hedged capital, section 4). A 95% Wilson interval looked at every day is wrong at some time in a third to half of all
 runs; this one in at most 5 %.
 """
 

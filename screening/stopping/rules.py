@@ -256,7 +256,7 @@ class MajorityVote(CountRule):
         return np.where(alone & (counts.sum(axis=0) == self.budget), counts.argmax(axis=0), NONE)
 
     def band(self, successes: int, draws: int) -> Band:
-        """Exact 95 % intervals of all labels together, which hold only at the n votes fixed in advance."""
+        """Exact 95% intervals of all labels together, which hold only at the n votes fixed in advance."""
         return clopper_pearson(successes, draws, BAND_DELTA / K)
 
 

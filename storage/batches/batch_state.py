@@ -125,7 +125,9 @@ _ROWS = (
 
 
 def standing(db: Source, batch_id: str, *, count_failed: bool = False) -> Standing:
-    """Where one batch stands. UnknownBatch when there is none."""
+    """Where one batch stands, as `standings` has it: without ``count_failed`` never that it needs a retry. UnknownBatch
+    when there is none.
+    """
     with reading(db) as conn:
         found = standings(conn, [batch_id], count_failed=count_failed)
     if batch_id not in found:

@@ -3,7 +3,7 @@ filtered, sorted, a page at a time, without their texts.
 
 Three ways lead to the cases of a list, each flat in the rows of its batch. Where few cases can be meant (those of a
 tag, of a small group, with such an id, on a rare way through the pipeline, with so narrow a gap, accepted by people)
-these are looked up and tried. Where something of the engine is asked for, the kinds that have it, or the runs, are read
+these are looked up and tried. Where something of the AI is asked for, the kinds that have it, or the runs, are read
 in the file's order, each from an index. All else is read in the file's order until the list is full.
 
 Where a person hides the outcomes of cases in review (`storage.visibility`), those are listed with nothing of the AI,
@@ -13,7 +13,7 @@ written down.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -100,7 +100,7 @@ def _find(conn: Connection, wanted: Cell, *more: ColumnElement[bool]) -> list[tu
         parts = [_among(wanted, few)]
     elif wanted.outcome == PENDING:  # no agent has ended it, for whatever reason
         parts = [] if _asks_how_it_ended(wanted) else [_along(wanted, pending_cases)]
-    elif _asks_of_engine(wanted):
+    elif _asks_of_ai(wanted):
         chosen = (kind for kind in kinds(conn, wanted.batch_id) if _is_of(kind, wanted))
         parts = [_along(wanted, screenings, screenings.c.kind == kind.key) for kind in chosen]
     elif wanted.way is not None:
@@ -121,14 +121,15 @@ def _asks_how_it_ended(wanted: Cell) -> bool:
     return any(each is not None for each in (wanted.node, wanted.reason, wanted.gap_at_most))
 
 
-def _asks_of_engine(wanted: Cell) -> bool:
+def _asks_of_ai(wanted: Cell) -> bool:
     return wanted.outcome not in (None, IN_REVIEW) or _asks_how_it_ended(wanted)
 
 
 def _is_of(kind: Kind, wanted: Cell) -> bool:
     outcome = None if wanted.outcome == IN_REVIEW else wanted.outcome
     asked = (outcome, wanted.reference, wanted.node, wanted.reason)
-    return kind.outcome != PENDING and all(one in (None, its) for one, its in zip(asked, astuple(kind), strict=True))
+    told = (kind.outcome, kind.reference, kind.node, kind.reason)
+    return kind.outcome != PENDING and all(one in (None, its) for one, its in zip(asked, told, strict=True))
 
 
 def _along(wanted: Cell, table: Table, *which: ColumnElement[bool]) -> Select[Any]:
@@ -294,7 +295,7 @@ def cell_page(db: Database, by: Acting, wanted: Cell, limit: int = 50, offset: i
         hidden = dict.fromkeys(conn.execute(hidden_ones).scalars() if outcomes else ())
         known = [case_id for case_id in ids if case_id not in hidden]
         asked = (wanted.way, wanted.source, wanted.tag, wanted.ids)
-        tells = _asks_of_engine(wanted) or any(each is not None for each in asked)  # to be listed tells of a case
+        tells = _asks_of_ai(wanted) or any(each is not None for each in asked)  # to be listed tells of a case
         left_out = len(hidden) if tells else 0
         if left_out or wanted.sort in ("calls", "cost", "gap"):
             ids = (*known, *(() if left_out else hidden))

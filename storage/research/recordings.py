@@ -197,7 +197,9 @@ class Reviews:
 
 
 def reviews_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Reviews:
-    """Those of these rows. A case that is open again, or whose first review was not blinded, has none that counts."""
+    """The reviews of the cases of these rows. A case that is open again, or whose first review was not blinded, has
+    none that counts.
+    """
     require(actor, Action.VIEW_RESULTS)
     entry, made, done = inbox_entries.c, adjudications.c, screenings.c
     newest = adjudications.alias().c

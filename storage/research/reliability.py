@@ -343,9 +343,9 @@ def settled_cases(
     in_reference: bool | None = None,
     reference: int = REFERENCE,
 ) -> tuple[str, ...]:
-    """Their ids in the order in which they were settled, so many at most: those of an outcome, of batches with an audit
-    (``sampled``), with such an end of their first node, in the reference window; None asks for nothing. Whoever lists
-    them leaves out the AI's view of what waits. Raises Forbidden.
+    """The ids of settled cases in the order of their ends, so many at most: those of an outcome, of batches with an
+    audit (``sampled``), with such an end of their first node, in the reference window; None asks for nothing. Whoever
+    lists them leaves out the AI's view of what waits. Raises Forbidden.
     """
     require(actor, Action.VIEW_RESULTS)
     with db.read() as conn:

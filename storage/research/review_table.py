@@ -120,7 +120,9 @@ def collect_reviews(db: Database, by: Acting, key: str, batch_id: str | None = N
 
 
 def switches(db: Database, actor: Actor, key: str, batch_id: str | None = None) -> tuple[Switch, ...]:
-    """A row per reviewer and closed case: the AI's view followed their blind first review, changed then or not."""
+    """A row per reviewer and closed case where the AI's view was served after their blind first review, changed then or
+    not.
+    """
     require(actor, Action.VIEW_AGREEMENT)
     served = and_(unblindings.c.case_id == reviews.c.case_id, unblindings.c.reviewer == reviews.c.reviewer)
     query = select(reviews, cases.c.reference, screenings.c.outcome, unblindings.c.at.label("served_at"))

@@ -85,7 +85,7 @@ def of_priority(priorities: Collection[Priority] | None) -> ColumnElement[bool]:
 
 
 def of_batch(batch: str | None) -> ColumnElement[bool]:
-    return true() if batch is None else _entry.case_id.in_(select(cases.c.id).where(cases.c.batch_id == batch))
+    return true() if batch is None else _entry.batch_id == batch
 
 
 def is_given_to(actor: Actor) -> ColumnElement[bool]:
@@ -282,7 +282,8 @@ def my_claims(db: Database, by: Acting, batch: str | None = None) -> tuple[Claim
     with these. Raises Forbidden.
     """
     require(by.actor, Action.CLAIM_NEXT)
-    rows = db.rows(_HELD.where(of_batch(batch)), {"now": by.now, "holder": by.id})
+    held = db.rows(_HELD, {"now": by.now, "holder": by.id})
+    rows = (row for row in held if batch in (None, row.batch_id))
     # few, so sorted here: the database would read its index of that order from end to end
     return tuple(_claim(row) for row in sorted(rows, key=lambda row: (row.routine, row.due_at, row.case_id)))
 

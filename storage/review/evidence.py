@@ -69,7 +69,9 @@ class Evidence:
 def reveal_text(
     db: Database, by: Acting, case_id: str, token: str | None = None, *, with_context: bool = False
 ) -> CaseText:
-    """For whoever holds the case (by the token), has reviewed it, or may see any: one view in the audit log."""
+    """For whoever holds the case (by the token), has reviewed it, or may see any: one view in the audit log. Raises
+    Forbidden, KeyError.
+    """
     entry = inbox_entries.c
     theirs = entry.case_id == case_id, entry.assignee == by.id, is_leased(by.now), is_open()
     with db.write() as conn:

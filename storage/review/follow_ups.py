@@ -150,7 +150,9 @@ def _is_left() -> ColumnElement[bool]:
 
 
 def take_over(db: Database, by: Acting) -> int:
-    """See to all that are with nobody who reads cases any more, so learning of the reviews; how many these were."""
+    """See to all that are with nobody who reads cases any more, their own review of such a case is then
+    not blinded; how many these were.
+    """
     require(by.actor, Action.FOLLOW_UP, by.id)
     with db.write() as conn:
         left = select(_one.id, _one.case_id).where(_one.closed_at.is_(None), _one.who != by.id, _is_left())
@@ -196,7 +198,9 @@ def closed_ones(db: Database, actor: Actor, case_id: str) -> Sequence[Any]:
 
 
 def _is_visible(actor: Actor, *part: ColumnElement[bool]) -> ColumnElement[bool]:
-    """For whoever sees to it or had another part in it; for seniors any of a case that they need not review yet."""
+    """For whoever sees to it or had another part in it; for seniors also any of a case that does not
+    wait for their own review.
+    """
     mine = or_(_one.who == actor.id, _one.opened_by == actor.id, *part)
     return or_(mine, ~is_yet_to_review(actor, _one.case_id)) if is_allowed(actor, Action.FOLLOW_UP) else mine
 
@@ -236,10 +240,10 @@ def acknowledge(db: Database, by: Acting, case_ids: Sequence[str]) -> int:
     joined = select(cases.c.id).join(screenings, screenings.c.case_id == cases.c.id)
     with db.write() as conn:
         known = conn.execute(joined.where(cases.c.id.in_(case_ids), _waits()).order_by(cases.c.id)).scalars()
-        count = 0
-        for case_id in known.all():
-            count += insert_once(conn, acknowledgements, {"case_id": case_id, "by": by.id, "at": by.now})
-            unblind(conn, by.id, [case_id], by.now)
+        seen = known.all()
+        count = sum(insert_once(conn, acknowledgements, {"case_id": one, "by": by.id, "at": by.now}) for one in seen)
+        unblind(conn, by.id, seen, by.now)
+        for case_id in seen:  # last: from here to the commit the log is locked
             append(conn, by, "acknowledged", case_id, {})
     return count
 

@@ -64,22 +64,22 @@ def release_all(
     note: str = "signed out",
     reviews: Collection[str] = REVIEWS,
     holds: Literal["none", "own", "all"] = "none",
-) -> int:
-    """Give back what this person has open, of these reviews, and return how many cases that was; with ``own`` holds
-    also what they put on hold, with ``all`` what a colleague gave them too.
+) -> None:
+    """Give back what this person has open, of these reviews; with ``own`` holds also what they put on hold, with
+    ``all`` what a colleague gave them too.
     """
     theirs = is_open(), _entry.assignee == by.id, _entry.review_round.in_(reviews)
     with db.write() as conn:
         rows = conn.execute(select(_entry.case_id, _entry.lease_token).where(*theirs, is_leased(by.now))).all()
         for row in sorted(rows, key=lambda row: row.case_id):
             _let_go(conn, by, row.case_id, row.lease_token, kind="release", note=note)
-        if rows:
-            append(conn, by, "released_all", None, {"cases": len(rows)})
+        freed = 0
         if holds != "none":
             kept = and_(*theirs, is_kept(by.now), true() if holds == "all" else _entry.assigned_by == by.id)
-            if count := conn.execute(update(inbox_entries).where(kept).values(UNASSIGNED)).rowcount:
-                append(conn, by, "holds_released", None, {"cases": count})
-    return len(rows)
+            freed = conn.execute(update(inbox_entries).where(kept).values(UNASSIGNED)).rowcount
+        for action, count in (("released_all", len(rows)), ("holds_released", freed)):
+            if count:
+                append(conn, by, action, None, {"cases": count})
 
 
 def skip(db: Database, by: Acting, case_id: str, token: str, note: str = "", reason: str = "skip") -> None:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 
-from sqlalchemy import Connection, Row, and_, delete, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, exists, func, insert, or_, select, update
 
 from screening.pipeline.files import NOT_THE_MODEL
 from storage.database import Database, Source, insert_into, reading
@@ -66,28 +66,28 @@ def end(db: Database, name: str) -> None:
         conn.execute(delete(process_heartbeats).where(_beat.name == name))
 
 
+def _is_alive(moment: datetime) -> ColumnElement[bool]:
+    return and_(_beat.seen_at > moment - DEAD_AFTER, _beat.seen_at < moment + DEAD_AFTER)
+
+
 def processes(conn: Connection, now: datetime) -> Sequence[Row[Any]]:
     """The rows of those seen within the last week, the freshest first, and whether each is ``alive``."""
-    moment = shared_now(conn, now)
-    alive = and_(_beat.seen_at > moment - DEAD_AFTER, _beat.seen_at < moment + DEAD_AFTER)
-    query = select(process_heartbeats, alive.label("alive"))
+    query = select(process_heartbeats, _is_alive(shared_now(conn, now)).label("alive"))
     return conn.execute(query.order_by(_beat.seen_at.desc(), _beat.name)).all()
-
-
-def _workers(conn: Connection, now: datetime) -> list[Row[Any]]:
-    return [one for one in processes(conn, now) if one.kind == "worker"]
 
 
 def live_workers(db: Source, now: datetime) -> int:
     with reading(db) as conn:
-        return sum(bool(one.alive) for one in _workers(conn, now))
+        alive = _beat.kind == "worker", _is_alive(shared_now(conn, now))
+        return conn.execute(select(func.count()).select_from(process_heartbeats).where(*alive)).scalar_one()
 
 
 def workers_answer(db: Database, now: datetime) -> tuple[bool, datetime | None]:
     """Whether a worker answers at the moment, and when one last gave a sign of life; None within a week."""
     with db.read() as conn:
-        moment, workers = shared_now(conn, now), _workers(conn, now)
-    seen = next((one.seen_at for one in workers if one.seen_at < moment + DEAD_AFTER), None)
+        moment = shared_now(conn, now)
+        of_workers = _beat.kind == "worker", _beat.seen_at < moment + DEAD_AFTER
+        seen = conn.execute(select(func.max(_beat.seen_at, type_=Moment)).where(*of_workers)).scalar_one_or_none()
     return seen is not None and moment - seen < SILENT_AFTER, seen
 
 
@@ -150,11 +150,11 @@ def keep(conn: Connection, fault: Fault, now: datetime, *, down: bool, cause: st
 
 def _no_worker(conn: Connection, now: datetime, *, lasts: bool) -> bool:
     """Once it began a worker alone ends it: signs of life are forgotten after a week, and batches are cancelled."""
-    workers = _workers(conn, now)
-    if any(one.alive for one in workers):
+    if live_workers(conn, now):
         return False
     waits = exists(select(pending_cases.c.case_id).where(pending_cases.c.ready_at < now - DEAD_AFTER))
-    return lasts or bool(workers) or bool(conn.execute(select(waits)).scalar())
+    began = exists(select(_beat.name).where(_beat.kind == "worker"))
+    return lasts or bool(conn.execute(select(or_(waits, began))).scalar())
 
 
 def _no_model(conn: Connection, known: Row[Any, Any, Any] | None, now: datetime) -> tuple[bool, str | None]:

@@ -266,6 +266,12 @@ def test_of_a_formula_its_saved_value_is_the_text_and_else_what_is_written() -> 
     assert "5 texts are formulas without a value in the file, and read as written there." in table.warnings
 
 
+def test_what_stands_in_a_row_and_is_none_of_its_cells_takes_nothing_from_it() -> None:
+    """An element that shared strings are made of, in a sheet."""
+    rows = b"<row><c><v>1</v></c></row><row><c><v>2</v></c><x:si xmlns:x='urn:y'/></row><row><c><v>3</v></c></row>"
+    assert read(read_table(packed_workbook(b"", rows), mapping=ColumnMapping(text="text")), "text") == ["1", "2", "3"]
+
+
 def subtitles(source: Source, _sheet: str | None) -> FileLayout | None:
     """The exercise of docs/start-here.md, done: what begins with "1" and a time is a file of subtitles, a row each."""
     content = (source if isinstance(source, bytes) else source.read_bytes()).decode("utf-8", "replace")

@@ -228,6 +228,7 @@ def test_the_top_holds_the_planted_labels(ranking, seed):
     if ranking is Ranking.CONFIDENT_LEARNING:
         # It estimates how many labels are wrong and is cautious: the list is short, and what is on it is planted.
         issues = {look.case for look in order if look.issue}
+        assert all(type(look.issue) is bool and type(look.quality) is float for look in order if look.issue is not None)
         assert len(issues & set(range(20))) >= 15 and len(issues - set(range(20))) <= 1
         assert all(0 < look.quality < 1 for look in order)
 

@@ -15,6 +15,7 @@ from pages.ui.words import NOT_PRIVATE
 from screening.datasets.reader import read_table
 from screening.labels import Outcome
 from screening.pipeline import config, draws, files
+from screening.pipeline.engine import Reason
 from screening.review.policy import LOCAL_USER
 from screening.review.triage import Reach
 from screening.settings import Settings
@@ -28,7 +29,7 @@ from storage.review import follow_ups
 from storage.settings_store import SiteSettings, change, current
 from tests.pages.conftest import Opener, choose_rows, html_on, in_address, press, restart, start, upload, words_on
 from tests.pages.researched import work
-from tests.storage.batch_of import LATER, NOW, batch, decide, waiting
+from tests.storage.batch_of import LATER, NOW, batch, commit, decide, screening, waiting
 from tests.storage.people import ANN, RESEARCHER
 
 BY = LOCAL_USER.at(NOW)
@@ -195,6 +196,20 @@ def test_counts_are_the_ai_s_own(open_page: Opener, page_database: Database, mon
     assert in_address(page, "batch") == batch_id and "posts.csv" in words_on(page)
     press(page, "All uploads")
     assert list(page.dataframe[0].value["File"]) == ["later.csv", "posts.csv"], "and nothing is chosen"
+
+
+def test_what_kept_a_text_back_is_told_to_whoever_may_see_outcomes(
+    open_page: Opener, page_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one text the cause is what became of it, and a reviewer may still have to review it blinded."""
+    batch_id = batch(page_database, ["one", "two"])
+    for case_id in waiting(page_database):
+        assert commit(page_database, case_id, screening(Outcome.HUMAN_REVIEW, reason=Reason.STATED_RISK), 0.0)
+    for who, told in ((ANN, "by a rule about the text, or after a fault"), (LOCAL_USER, "states a risk outright")):
+        monkeypatch.setattr("pages.ui.context.actor", lambda who=who: who)
+        words = words_on(open_page("batches", batch=batch_id))
+        assert "2 more texts escalated outside this drawing" in words and told in words
+        assert ("states a risk" in words) == (who == LOCAL_USER)
 
 
 def test_a_batch_is_paused_goes_on_to_its_cap_and_is_cancelled(open_page: Opener, page_database: Database) -> None:

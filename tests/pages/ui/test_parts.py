@@ -14,7 +14,7 @@ from sqlalchemy import update
 from jobs.computing import NotComputed
 from jobs.process import system_clock
 from pages.review.routes import View, snapshot
-from pages.ui import shell, widgets
+from pages.ui import context, shell, widgets
 from pages.ui.context import compute, compute_again, compute_meanwhile
 from pages.ui.words import error_words
 from screening.pipeline.files import NO_LABEL
@@ -83,6 +83,12 @@ def test_nobody_waits_and_values_are_kept(page_database: Database, tmp_path: Pat
         eventually(lambda: compute_meanwhile(named, folder, standing=7))
     put("seven")
     assert eventually(lambda: compute_meanwhile(named, folder, standing=7)) == "seven"
+    put("bad")
+    assert context._begin(named, folder, standing=8, cases=context.AT_ONCE + 1).wait(
+        60
+    )  # whoever asked was gone before it failed
+    put("eight")
+    assert compute(named, folder, standing=8) == "eight"
 
 
 def test_each_stalled_batch_is_told_in_its_own_words_with_since_when_and_how_many_wait() -> None:

@@ -601,6 +601,7 @@ STEPS: Mapping[str, Callable[[Database], object]] = {
     "disagreements": lambda db: adjudication.disagreements(db, BOTH, limit=5),
     "on hold": lambda db: reserved_cases(db, BY),
     "mine": lambda db: claims.my_claims(db, BY),
+    "mine of a batch": lambda db: claims.my_claims(db, BY, db.value(select(schema.cases.c.batch_id).limit(1))),
     "mine, read": lambda db: reviews.my_reviews(db, BOTH, limit=20),
     "read today": lambda db: reports.count_cases_read(db, BOTH, NOW),
     "exposure": lambda db: reports.exposure(db, BOTH.at(NOW), NOW),
@@ -623,7 +624,7 @@ def _wait(db: Database, first: int, end: int, only: Priority | None = None) -> N
         priority, entered = only or Priority(row % 4), NOW + timedelta(seconds=row * 7919 % 80_000)
         texts.append(same | {"id": f"{row:032d}", "batch_id": batch, "row": row + 100, "external_id": f"post-{row}"})
         due = {"entered_at": entered, "due_at": entered + TARGETS[priority]}
-        entries.append({"case_id": f"{row:032d}", "priority": priority, "why": "unsettled", **due})
+        entries.append({"case_id": f"{row:032d}", "batch_id": batch, "priority": priority, "why": "unsettled", **due})
     with db.write() as conn:
         conn.execute(insert(schema.cases), texts)
         conn.execute(insert(schema.inbox_entries), entries)
