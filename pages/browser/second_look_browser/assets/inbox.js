@@ -6,6 +6,7 @@ import { sayGoodbye } from "./server.js";
 const EVERY_MS = 3000; // what is new is seen within five seconds
 const LOOK_AT = 3; // of so many questions of the list one is of the desk, too
 const GONE_MS = 4000;
+const FOLLOWED_MS = 2000; // a link's page has come by then
 
 const made = (name) => Object.assign(document.createElement("div"), { className: name });
 
@@ -26,11 +27,21 @@ class Inbox {
       asked += 1;
       if (asked % LOOK_AT === 0) this.desk?.look();
     };
+    this.followed = 0; // when a link was pressed last
+    this.pressed = (event) => event.composedPath().some(({ tagName }) => tagName === "A") && (this.followed = Date.now());
+    document.addEventListener("click", this.pressed, true);
     this.goodbye = () => this.root.isConnected && sayGoodbye();
     window.addEventListener("pagehide", this.goodbye);
   }
 
+  // The page behind runs again: not while a link is on its way, which would be forgotten for it.
+  run() {
+    if (Date.now() - this.followed < FOLLOWED_MS) setTimeout(() => this.run(), FOLLOWED_MS);
+    else if (this.root.isConnected) this.trigger("run", Date.now());
+  }
+
   close() {
+    document.removeEventListener("click", this.pressed, true);
     window.removeEventListener("pagehide", this.goodbye);
     this.worker.terminate();
     this.queue.close();
@@ -65,7 +76,7 @@ export default function ({ data: [page], parentElement, setTriggerValue }) {
   const placed = root.parentElement === parentElement;
   if (!placed) parentElement.append(root);
   inbox.page = page;
-  inbox.run = () => root.isConnected && setTriggerValue("run", Date.now());
+  inbox.trigger = setTriggerValue;
   queue.mounted();
   if (!placed) desk?.arrive();
   desk?.mounted();
