@@ -21,7 +21,6 @@ pytestmark = pytest.mark.browser
 SMALL = {"phone": (390, 844), "zoomed": (720, 450)}
 """The second is 1440 by 900 at 200%."""
 TABS = ("Current model", "Site", "Pause AI", "Accounts", "API clients", "Model card")
-WAYS_IN = ("/", "/screen", "/batches")
 PATHS = ("/batches", "/inbox", "/case?case={case}", "/shift", "/agreement", "/audit")
 OTHERS = (
     "/", "/screen", "/batches?batch={batch}", "/results?batch={batch}", "/errors?batch={batch}", "/pipelines",
@@ -29,7 +28,6 @@ OTHERS = (
 )  # fmt: skip
 """Their accessibility is looked at where people walk them."""
 OPTIONS = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
-NARROW = ".st-key-inbox"
 """The folded menu of a narrow page is Streamlit's own."""
 COVERED = """() => [...document.querySelectorAll(".sld-needed .sld-chip, .sld-first .sld-button")].filter((each) => {
   const { left, top, width, height } = each.getBoundingClientRect();
@@ -61,7 +59,7 @@ def _walk(page: Page, day: dict[str, str]) -> None:
             page.set_viewport_size({"width": width, "height": height})
             page.wait_for_timeout(100)
             assert page.evaluate(WIDER) <= width, (path, width)
-            if path in WAYS_IN and width < 400:
+            if path in ("/", "/screen", "/batches") and width < 400:
                 assert violations(page, "[data-testid='stMain']", OPTIONS) == [], path
         page.set_viewport_size(VIEWPORT)
     for tab in TABS:  # of the last one
@@ -94,7 +92,7 @@ def test_the_desk_on_a_small_screen_has_the_text_first_and_the_decision_at_the_f
         desk.next_case(page)
         _fill_in(page)
         desk.choose(page, "2", "7", "Unsafe", "High")
-        require_well(page, f"desk-{name}", within=NARROW)
+        require_well(page, f"desk-{name}", within=".st-key-inbox")
         text, bar = desk.case_text(page).bounding_box(), page.locator(".sld-bar .sld-button").last.bounding_box()
         below = page.locator(".sld-side").bounding_box()
         assert text is not None and bar is not None and below is not None

@@ -171,10 +171,7 @@ def test_the_oldest_turns_are_left_out_and_that_is_said_but_never_a_judged_one()
 
 @pytest.mark.parametrize(
     ("turns", "reason", "words"),
-    [
-        *TABLES["rejected"],
-        (messages("a") * (MOST_TURNS + 1), Reason.TOO_MANY_TURNS, "has 1,001 turns; at most"),
-    ],
+    [*TABLES["rejected"], (messages("a") * (MOST_TURNS + 1), Reason.TOO_MANY_TURNS, "has 1,001 turns; at most")],
 )
 def test_what_cannot_be_read_is_rejected_with_its_row_and_why(turns: object, reason: str, words: str) -> None:
     content = lines(*({"id": str(at), "messages": one} for at, one in enumerate((TALK, turns, TALK), 1)))

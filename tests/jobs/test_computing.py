@@ -82,10 +82,7 @@ def test_one_process_does_it_all_and_two_who_ask_alike_share_one_computation(
     assert anew is not one and anew.result() == one.result()  # ended before the file goes with the test
 
 
-@pytest.mark.parametrize(
-    ("function", "words"),
-    [(broken, "ValueError"), (killed, "ended before it was done")],
-)
+@pytest.mark.parametrize(("function", "words"), [(broken, "ValueError"), (killed, "ended before it was done")])
 def test_a_failure_is_told_in_words_and_the_next_one_is_computed(
     beside: SideProcess, url: str, function: object, words: str
 ) -> None:

@@ -434,9 +434,7 @@ async def _let_in(breaker: Breaker) -> bool:
     return True
 
 
-async def test_a_case_is_to_blame_only_when_others_are_answered_and_it_lasts_or_one_waits(
-    now: list[float],
-) -> None:
+async def test_a_case_is_to_blame_only_when_others_are_answered_and_it_lasts_or_one_waits(now: list[float]) -> None:
     down, alone, watched = (Breaker(lambda: now[0]) for _ in range(3))
     for _ in range(10 * MOST_FAILURES):
         now[0] += LASTS_S

@@ -24,7 +24,6 @@ from storage.database import Database
 
 config.set_option("runner.magicEnabled", False)  # as in .streamlit/config.toml, which is not read in a test's folder
 ROOT = Path(__file__).parent.parent.parent
-SHELL = ROOT / "pages" / "shell.py"
 
 
 def script_at(address: str) -> str:
@@ -149,7 +148,7 @@ def open_page(page_database: Database) -> Opener:
     """Open a page through the shell, as a person would: ``open_page("batches", batch="…")``."""
 
     def opened(name: str | None = None, **query: str) -> AppTest:
-        app = AppTest.from_file(str(SHELL), default_timeout=120)
+        app = AppTest.from_file(str(ROOT / "pages" / "shell.py"), default_timeout=120)
         if name is not None and not script_at(name).endswith(f"/{name}.py"):
             app.run()  # it knows a page whose address is not its file's name only once the shell has run
         for key, value in query.items():

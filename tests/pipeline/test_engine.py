@@ -27,7 +27,6 @@ from tests.fixtures import tables
 
 TEXT = ScreenedText(text="a text")
 RECOMMENDED = preset("recommended")
-PAPER = preset("paper")
 NODES = ("worker", "risk", "legal")
 
 
@@ -85,7 +84,7 @@ async def test_committed_runs_are_taken_over_and_nothing_is_asked_again():
 @given(st.text("SUE?!_~", min_size=1, max_size=30), st.text("SUE?!_~", min_size=1, max_size=30))
 async def test_safe_is_committed_only_when_a_node_identified_safe(worker, risk):
     sampler = Recording(worker=worker, risk=risk, legal="E")
-    for pipeline in (RECOMMENDED, PAPER):
+    for pipeline in (RECOMMENDED, preset("paper")):
         result = await screen(TEXT, Guard(), pipeline, sampler)
         last = result.runs[-1].verdict
         assert (result.outcome is Outcome.SAFE) == (last.label is Label.SAFE and last.ended is Ended.IDENTIFIED)

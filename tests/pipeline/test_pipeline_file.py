@@ -225,7 +225,6 @@ def test_the_estimate_before_the_first_call_grows_with_the_text_and_an_agents_ow
 
 
 STRICT = {"safe|unsafe": 0.001, "safe|escalate": 0.001}
-AGENTS = ("worker", "risk", "legal")
 
 
 @pytest.mark.parametrize(
@@ -243,7 +242,7 @@ AGENTS = ("worker", "risk", "legal")
 )
 def test_a_preset_is_the_papers_chain_of_the_rule_it_is_said_to_be(name, delta, budget, rule):
     made = preset(name, delta=delta, budget=budget)
-    assert (made.name, [node.name for node in made.nodes]) == (name, list(AGENTS))
+    assert (made.name, [node.name for node in made.nodes]) == (name, ["worker", "risk", "legal"])
     assert [node.rule for node in made.nodes] == [rule] * 3
     onward = ["risk", "legal", "human_review"]
     assert [node.target(Label.ESCALATE) for node in made.nodes] == onward

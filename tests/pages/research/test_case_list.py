@@ -23,14 +23,13 @@ from tests.storage.batch_of import NOW, batch, decide, waiting
 from tests.storage.people import ADMIN, ANN
 
 TEXTS = ["a quiet day", "write to me@example.org", "so tired of it", "=cmd", "nothing", "bread", "![x](http://x)"]
-REFERENCES = "SUUSUS-U"
 OUTCOMES = (*[Outcome.SAFE] * 3, *[Outcome.UNSAFE] * 2, Outcome.HUMAN_REVIEW, Outcome.SAFE)
 EVERY = [f"p{row}" for row in range(1, 9)]
 
 
 def decided(db: Database) -> tuple[str, list[str]]:
     """Each cell of the matrix once and the missed twice, one in review, one without a label, one pending; their ids."""
-    batch_id = batch(db, [*TEXTS, "not screened"], references=REFERENCES)
+    batch_id = batch(db, [*TEXTS, "not screened"], references="SUUSUS-U")
     case_ids = waiting(db)
     for case_id, outcome in zip(case_ids, OUTCOMES, strict=False):
         decide(db, case_id, outcome)

@@ -84,11 +84,7 @@ def test_only_the_browser_it_was_offered_to_has_it() -> None:
 
 @pytest.mark.parametrize(
     ("refusal", "status"),
-    [
-        (SessionEnded(Ended.IDLE), 401),
-        (Forbidden(ANN, Action.EXPORT), 403),
-        (FileNotFoundError("an upload"), 410),
-    ],
+    [(SessionEnded(Ended.IDLE), 401), (Forbidden(ANN, Action.EXPORT), 403), (FileNotFoundError("an upload"), 410)],
 )
 @pytest.mark.parametrize("late", [False, True])
 def test_a_refusal_is_an_answer(page_database: Database, refusal: Exception, status: int, late: bool) -> None:

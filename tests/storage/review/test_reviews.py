@@ -231,9 +231,6 @@ def requests(db: Database) -> list[str]:
     return [f"{row.why} {row.asked_by}" for row in asked]
 
 
-BY_RULE = [f"rule {SYSTEM.id}"]
-
-
 @pytest.mark.parametrize("script", TABLES["scripts"])
 def test_what_reviews_make_of_a_case(db: Database, case_id: str, script: str) -> None:
     expected, following = TABLES["scripts"][script], play(db, case_id, script)
@@ -278,7 +275,7 @@ def test_what_contradicts_priority_ai_or_text_is_never_one_persons_word_alone(
         following = read(db, ANN, form(label, 5), "a")
     waits = doubtful and others == "another"
     assert following is (ANOTHER if waits else CLOSED)
-    assert requests(db) == (BY_RULE if waits else [])
+    assert requests(db) == ([f"rule {SYSTEM.id}"] if waits else [])
     kept = [(one.case_id, one.disposition) for one in open_ones(db, ANN.at(NOW)).shown]
     assert kept == ([(case_id, For.SECOND_REVIEW)] if doubtful and not waits else [])
     if kept and not afterthought:
