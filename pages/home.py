@@ -55,7 +55,7 @@ def urgent() -> None:
         overdue = f", {late_words(to_do.overdue)}" if to_do.overdue else ""
         words = f":{'red' if overdue else 'orange'}[**{count_of(to_do.count, 'follow-up')} open{overdue}**]"
         if to_do.count:
-            st.page_link(FOLDER / "inbox.py", label=words)
+            st.page_link(FOLDER / "inbox.py", label=words, query_params={"follow_ups": "1"})
     if is_allowed(person, Action.CLAIM_NEXT):
         st.caption(f"{read_words(reports.count_cases_read(db, person, last_midnight(now)))}.")
 

@@ -41,7 +41,7 @@ def follow_up_panel() -> bool:
     late = any(one.due_at <= by.now for one in found.shown) or bool(found.left_overdue)
     panel = st.expander(
         f"{count_of(found.count, 'follow-up')} open{overdue_words(found.overdue)}",
-        expanded=late or bool(st.session_state.get(UNFOLDED)),
+        expanded=late or bool(st.session_state.get(UNFOLDED)) or "follow_ups" in st.query_params,
         icon=":material/assignment_late:",
         key="follow_ups",
         on_change=lambda: st.session_state.update({UNFOLDED: st.session_state["follow_ups"]}),

@@ -56,7 +56,7 @@ def show_claims() -> None:
     """The missed first, then sensitivity and specificity, each with its bound and its n."""
     first, second, third = st.columns(3, border=True)
     with first:
-        st.metric("Missed cases per 1,000 labeled safe", claims.at_most_words(found) if found.at_most else NOT_YET)
+        st.metric("Missed cases per 1,000 labeled safe", claims.at_most_words(found))
         said = claims.missed_words(found)
         st.caption(f"Counts what reviewers would call unsafe, on average over the whole period. {said}")
     plan = found.plan

@@ -220,6 +220,7 @@ def view_html(single: SingleText, now: datetime) -> tuple[str, str, str]:
     worried = single.outcome is not None and single.outcome is not Outcome.SAFE
     more = [f"Worried about someone? {context.site().help_text}"] if worried else []
     may_read = any(is_allowed(person, action) for action in (Action.CLAIM_NEXT, Action.BROWSE_QUEUE))
+    case = single.case_id if may_read else ""
     until = single.completed_at or (None if single.ended else now)
     seconds = max((until - single.submitted_at).total_seconds(), 0.0) if until else None  # by two machines' clocks
     sampler, nodes = single.configuration.sampler, single.pipeline.nodes
@@ -232,7 +233,7 @@ def view_html(single: SingleText, now: datetime) -> tuple[str, str, str]:
     views = node_views(single.pipeline, single.draws, ended=single.ended)
     way = way_html(single.pipeline, single.draws, ended=single.ended, outcome=single.outcome)
     return (
-        cards.status(title, color, [*sentences, *more], given=True, waits=single.in_inbox, linked=may_read),
+        cards.status(title, color, [*sentences, *more], given=True, waits=single.in_inbox, case=case),
         cards.budget(single.calls, most, "" if seconds is None else f" · {seconds:.0f} s", money(cost)),
         way + live_html(views, ended=single.ended),
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from statistics import median
 
-from pages.ui.words import local_time, per_thousand, percent, plain_percent
+from pages.ui.words import NOT_YET, local_time, per_thousand, percent, plain_percent
 from screening.evaluation import audit
 from screening.evaluation.estimates import AuditEstimates, Drift, Rise, bound_after, drift, estimate, rises, upper_bound
 from screening.labels import Label, Outcome
@@ -222,10 +222,14 @@ def has_moved(found: Verified) -> bool:
     return last.contradictory or (estimated is not None and estimated > 1000 * last.high)
 
 
+LARGEST_TOLD = 0.999
+"""A larger bound says nothing: any number missed would keep it."""
+
+
 def at_most_words(found: Verified) -> str:
     """The bound that holds at every look, per 1,000 texts labeled safe; none where its own reviews refute it."""
-    if not found.at_most:
-        return "not yet"
+    if not found.at_most or found.at_most[-1].high > LARGEST_TOLD:
+        return NOT_YET
     return "no bound" if has_moved(found) else at_most(1000 * found.at_most[-1].high)
 
 

@@ -124,7 +124,8 @@ def missed_sentence(found: Verified) -> str:
     missed = found.estimates.missed
     if not found.at_most:
         return f"not yet: nothing of {count_of(found.called_safe, 'text')} labeled safe has been checked by a reviewer"
-    bound = f"{at_most_words(found)} at 95% confidence, valid at any time"
+    said = at_most_words(found)
+    bound = "no bound yet" if said == NOT_YET else f"{said} at 95% confidence, valid at any time"
     return (
         f"estimated {per_thousand(missed.per_thousand)}, {f'no bound: {MOVED}' if has_moved(found) else bound} "
         f"({missed.missed} missed in {missed.read:,} reviewed of {found.called_safe:,}"

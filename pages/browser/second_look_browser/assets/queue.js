@@ -251,6 +251,7 @@ export class Queue {
     const changed = fresh ? `${fresh} new in the list · show` : "The list has changed · show";
     const showNow = () => this.set({ rows: now.rows, held: false });
     const title = `${now.read}; ${count(now.waits)} in queue`;
+    const ref = (bar) => Object.assign(bar, { max: Math.max(1, now.done + now.waits), value: now.done }); // also 0 is a value
     return h("section", { class: "queue", "aria-label": "Queue" },
       h("div", { class: "of-batch", hidden: !now.batch }, h("span", {}, "Only cases of ", h("b", {}, now.batch)),
         button("Show all", () => this.turn("batch", ""), "small")),
@@ -267,7 +268,7 @@ export class Queue {
       button(changed, showNow, "changed", { hidden: !this.held }),
       h("p", { class: "foot" }, h("span", {}, now.browse && this.ofWords()), " ",
         button(`Show ${Math.min(32, rest)} more`, more, "link", { hidden: rest <= 0 })),
-      h("progress", { max: Math.max(1, now.done + now.waits), value: now.done, "aria-label": "Reviewed today", title }),
+      h("progress", { ref, "aria-label": "Reviewed today", title }),
       this.disputed(),
       this.live(),
       this.inbox.page.may && this.own());
@@ -395,6 +396,6 @@ export class Queue {
       h("details", {}, h("summary", { onclick }, "My reviews"), none, mine ?? []),
       h("p", { class: "foot" },
         button(`Shortcuts: ${keys ? "on" : "off"}`, () => this.turn("keys", keys ? "off" : ""), "link", about), " · ",
-        button(`Text preview: ${covered ? "hidden" : "on"}`, () => this.turn("cover", covered ? "" : "1"))));
+        button(`Text on opening: ${covered ? "hidden" : "shown"}`, () => this.turn("cover", covered ? "" : "1"))));
   }
 }
