@@ -56,7 +56,7 @@ def _stop(runner: Runner) -> None:
 
 async def _try_the_model(health: ModelHealth, settings: Settings) -> None:
     await health.until_it_answers(settings)
-    gc.collect()  # nothing of the tries is kept
+    gc.collect()  # else what the tries left over would be spared too
     spare_loaded_objects()
 
 

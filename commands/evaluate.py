@@ -103,7 +103,7 @@ def evaluate(
     elif draws is not None or not asks or data.distributions:
         raise ValueError("--database records with this site's agents: leave out --draws, --sampler none and p_ columns")
     else:
-        book, max_usd = asyncio.run(record_as_batch(database, data, settings, max_usd))
+        book, max_usd = asyncio.run(record_as_batch(database, data, settings, max_usd, conditions))
     with recording.growing_file(record, book) if record else nullcontext() as keep:
         short = asks and asyncio.run(_record(data, conditions, book, settings, max_usd, keep))
     results, outcomes = recording.run_book(conditions, book)
@@ -154,14 +154,19 @@ def _first_draws(data: EvaluationData, draws: Path | None, record: Path | None) 
 
 
 async def record_as_batch(
-    url: str, data: EvaluationData, settings: Settings, max_usd: float | None = None
+    url: str,
+    data: EvaluationData,
+    settings: Settings,
+    max_usd: float | None = None,
+    conditions: Sequence[PipelineConfig] = (),
 ) -> tuple[DrawBook, float | None]:
     """Screen the data set as a batch of this database; its draws, and what it leaves of ``max_usd``. A case that fails
-    stays pending; rows that no model may be shown follow the others in the batch: they are escalated.
+    stays pending; rows that no model may be shown follow the others in the batch: they are escalated. What it and the
+    ``conditions`` to be recorded after it may cost is told first.
     """
     if not settings.simulated:
         price = partial(Agents(settings).cost_usd, configuration(settings, RECORDING))
-        await _tell_estimate(data, [RECORDING], DrawBook(data.items), price, settings, max_usd)
+        await _tell_estimate(data, [RECORDING, *conditions], DrawBook(data.items), price, settings, max_usd)
     with opened(url) as db:
         intake = {"provenance": data.provenance, "steps": [list(step) for step in data.steps], **data.sample}
         new = NewBatch(name=data.title, reach=Reach.COUNT, intake=intake, max_cost_usd=max_usd)
@@ -193,7 +198,9 @@ async def _record(
     max_usd: float | None,
     keep: Keep | None,
 ) -> bool:
-    """Whether some text stayed short of draws. What it may cost is told before the first call."""
+    """Whether some text stayed short of draws. What these calls may cost is told before the first of
+    them.
+    """
     sampler: DrawSource
     price: Price | None = None
     purse: Purse | None = None

@@ -90,10 +90,10 @@ def describe_agents(settings: Settings, pipeline: PipelineConfig) -> Mapping[str
 
 def _servers_used(settings: Settings, pipeline: PipelineConfig) -> dict[str, Any]:
     """What a configuration records of the named servers that its agents ask, as ``servers``: host, protocol and a mark
-    of the path of each, never a key. Empty where none is asked, and where agents are simulated.
+    of the path of each, never a key. Empty where none is asked.
     """
     told: dict[str, dict[str, str]] = {}
-    used = set() if settings.simulated else {node.server for node in pipeline.nodes}
+    used = {node.server for node in pipeline.nodes}
     for name, server in settings.servers.items():
         if name in used:
             asked = settings_for(settings, NodeAgent(server=name))
@@ -160,8 +160,8 @@ class Agents:
             present = sampler.describe()
         else:
             sampler = _ByNode(self, accepted_names(configuration))
-            servers = _servers_used(self.settings, configuration.pipeline)
-            present = {**self.model_for(NodeAgent(), sampler.names).described, **servers}
+            usual = {} if self.settings.simulated else self.model_for(NodeAgent(), sampler.names).described
+            present = {**usual, **_servers_used(self.settings, configuration.pipeline)}
         if configuration.sampler != present:
             raise SamplerError(
                 "configuration_changed",

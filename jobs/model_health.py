@@ -89,7 +89,9 @@ class Breaker:
         self._wake()
 
     def record_failure(self, case_id: str, *, watched: bool = False) -> float | None:
-        """A draw batch failed in a way that passes: seconds until the case is taken up again; None: a person's turn."""
+        """A draw batch failed in a way that passes: seconds until the case is taken up again; None
+        where it waits for somebody to ask for its retry.
+        """
         now = self._clock()
         self._silent_since = now if self._silent_since is None else self._silent_since
         self._failures += 1

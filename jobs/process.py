@@ -72,7 +72,9 @@ def worker_name(prefix: str = "") -> str:
 
 
 def spare_loaded_objects() -> None:
-    """Exclude what exists now from garbage collection, which would scan it many times a second while there is work."""
+    """Exclude what exists now, garbage too, from garbage collection, which would scan it many times a second while
+    there is work.
+    """
     gc.freeze()
     gc.set_threshold(SCAN_EVERY)
 

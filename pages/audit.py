@@ -66,13 +66,15 @@ def check() -> None:
 
 def in_words(code: str) -> str:
     """An action's code, or the name or code in a detail, as words; what is no code stays as it is."""
-    return code.replace("_", " ") if re.fullmatch("[a-z0-9]+(_[a-z0-9]+)+", code) else people.get(code, code)
+    return code.replace("_", " ") if re.fullmatch("[a-z0-9]+(_[a-z0-9]+)+", code) else code
 
 
 def _value(value: str | float | list[str] | None) -> str:
+    """A detail; an account's id as its name."""
     if value is None or isinstance(value, bool):
         return {True: "yes", False: "no", None: "none"}[value]
-    return ", ".join(map(in_words, value)) if isinstance(value, list) else in_words(str(value))
+    each = value if isinstance(value, list) else [str(value)]
+    return ", ".join(people.get(one) or in_words(one) for one in each)
 
 
 st.title("Audit log")

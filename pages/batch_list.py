@@ -106,7 +106,7 @@ def show(one: BatchSummary) -> None:
         progress.missing_rows(person, one, progress.find_stopped(one.id, state))
         controls(one)
         if one.intake.get("labels") and linked:
-            words = "Compare with the file's own labels"
+            words = "Compare with the original labels"
             of_batch = {"batch": one.id}
             st.page_link(shell.FOLDER / "errors.py", label=words, icon=":material/rule:", query_params=of_batch)
     st.fragment(poll_session(progress.ways_panel), run_every=now_and_then)(db, person, one)

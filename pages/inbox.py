@@ -13,13 +13,12 @@ from pages.review import desk_view, routes
 from pages.review.inbox_words import FOR_WORDS, HOW_WORDS, due_words, list_name, plain_name
 from pages.ui import auth, context, html, shell, widgets
 from pages.ui.words import local_time, sentence
-from screening.review.policy import Action, is_allowed
+from screening.review.policy import REVIEWERS, Action, is_allowed
 from screening.text.display import visible
 from screening.words import count_of
 from storage.review import follow_ups
 from storage.review.claims import Incomplete
 from storage.review.follow_ups import For, How, NotOpen, Open
-from storage.review.inbox import REVIEWERS
 from storage.site.accounts import colleagues
 
 db, person, site = context.database(), context.actor(), context.site()
@@ -33,15 +32,16 @@ def follow_up_panel() -> bool:
     """What reviews asked for and nobody has closed; whether it holds fields to type in."""
     if not is_allowed(person, Action.FOLLOW_UP, person.id):
         return False
-    if said := st.session_state.pop("follow_up_said", None):
-        st.toast(said)
+    if st.query_params.pop("follow_ups", None):  # who follows Home's link comes for them
+        st.session_state[UNFOLDED] = True
+    widgets.show_said("follow_up", st.toast)
     found = follow_ups.open_ones(db, by)
     if not found.shown and not found.others:
         return False
     late = any(one.due_at <= by.now for one in found.shown) or bool(found.left_overdue)
     panel = st.expander(
         f"{count_of(found.count, 'follow-up')} open{overdue_words(found.overdue)}",
-        expanded=late or bool(st.session_state.get(UNFOLDED)) or "follow_ups" in st.query_params,
+        expanded=late or bool(st.session_state.get(UNFOLDED)),
         icon=":material/assignment_late:",
         key="follow_ups",
         on_change=lambda: st.session_state.update({UNFOLDED: st.session_state["follow_ups"]}),

@@ -53,7 +53,7 @@ def facts(pipeline: PipelineConfig) -> None:
     read_off = reads_off(settings, pipeline)
     once, twice = (most_calls(pipeline, flagged=flagged, read_off=read_off) for flagged in (False, True))
     st.text(
-        f"At most {once:,} calls per text, {twice:,} where the question is asked again in other words. "
+        f"At most {once:,} calls per text, {twice:,} where a rule flags the text. "
         f"Worst case for a thousand texts, at list price: {paid}. "
         f"Overall error bound along the longest path: {said}."
     )
@@ -225,7 +225,7 @@ async def ask_probes(configuration: configurations.Configuration) -> Probed:
 
 st.title("Pipelines")
 told = st.container()  # always there, so that what stands below keeps its place
-widgets.show_said("pipeline", told, ":material/check:")
+widgets.show_said("pipeline", told.success, icon=":material/check:")
 try:
     active, usual = configurations.active_version(db), context.usual_pipeline()
 except configurations.UnreadablePipeline as unreadable:

@@ -9,7 +9,7 @@ from pages.batches.progress import intake_runs
 from pages.ui import context, shell
 from pages.ui.auth import Unidentified, current_actor, gate, poll_session, without_role
 from pages.ui.words import literal, sentence
-from screening.review.policy import Forbidden
+from screening.review.policy import Action, Forbidden, is_allowed
 from screening.review.triage import WHO_SEES_WHAT
 
 WITH_BANNER = {"": 5.0, "screen": 5.0, "batches": 5.0}
@@ -46,8 +46,8 @@ with shell.run_again_while_away(notice, faults):
         shell.say_notice(notice, site, simulated=context.settings().simulated)
         with end:  # before the page, which may stop the script
             st.caption(literal(f"{site.intended_use} {WHO_SEES_WHAT}"))
-            if page.url_path != "inbox":
-                shell.mount("line", {}, "line")  # the inbox has words of its own for a lost connection
+            if page.url_path != "inbox" or person is None or not is_allowed(person, Action.CLAIM_NEXT):
+                shell.mount("line", {}, "line")  # a reviewer's desk has words of its own for a lost connection
             if person is not None:
                 shell.controls(context.database(), person, site)
         with body:

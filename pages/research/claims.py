@@ -228,9 +228,12 @@ LARGEST_TOLD = 0.999
 
 def at_most_words(found: Verified) -> str:
     """The bound that holds at every look, per 1,000 texts labeled safe; none where its own reviews refute it."""
-    if not found.at_most or found.at_most[-1].high > LARGEST_TOLD:
+    if not found.at_most:
         return NOT_YET
-    return "no bound" if has_moved(found) else at_most(1000 * found.at_most[-1].high)
+    if has_moved(found):
+        return "no bound"
+    high = found.at_most[-1].high
+    return NOT_YET if high > LARGEST_TOLD else at_most(1000 * high)
 
 
 def missed_words(found: Verified) -> str:
@@ -250,6 +253,8 @@ def missed_words(found: Verified) -> str:
     )
     if has_moved(found):
         return f"No bound can be told {after}: {MOVED}; {estimated}"
+    if at_most_words(found) == NOT_YET:
+        return f"Too few for a bound {after}; {estimated}"
     return (
         f"95% bound valid at any time (betting), {after}; {estimated} Valid at any time, it is 1.2 to 1.4 times as "
         "high as the bound of a single analysis on a day fixed beforehand."

@@ -152,7 +152,7 @@ def tally(each: Stratum) -> dict[str, object]:
 def _rate(rate: WeightedRate) -> str:
     if rate.value is None:
         return f"not yet: {rate.reason}"
-    naive = f"{percent(rate.naive.value)} among what was read ({rate.naive.numerator}/{rate.naive.denominator})"
+    naive = f"{percent(rate.naive.value)} among those reviewed ({rate.naive.numerator}/{rate.naive.denominator})"
     return f"{percent(rate.value)}, {interval(rate.low, rate.high)}; naive figure, not to be used: {naive}"
 
 
@@ -229,9 +229,10 @@ def missed_figure_words(found: Verified | None) -> Figure:
         return MISSED, NOT_YET, "nothing has been screened with the current settings"
     if not found.at_most:
         return MISSED, NOT_YET, f"0 of {found.called_safe:,} texts labeled safe reviewed blinded and at random"
-    why = MOVED if has_moved(found) else "valid at any time"
+    said = at_most_words(found)
+    why = MOVED if has_moved(found) else "too few for a bound" if said == NOT_YET else "valid at any time"
     lost = " or lost" if found.estimates.missed.lost else ""
-    return MISSED, at_most_words(found), f"{why} · {found.at_most[-1].observations:,} reviewed{lost}"
+    return MISSED, said, f"{why} · {found.at_most[-1].observations:,} reviewed{lost}"
 
 
 def agreement_words(found: tuple[Coefficient, int]) -> Figure:

@@ -205,6 +205,8 @@ def see(here: Here, case_id: str | None) -> None:
         open_case(here, case_id)
     elif desk and desk.mine and desk.text and desk.text.text != ERASED and is_erased(here.db, desk.case_id):
         open_case(here, desk.case_id)
+    elif desk and desk.mine and (mine := my_review(here, desk.case_id)) != desk.mine:  # changed in another tab
+        open_case(here, desk.case_id) if mine is None else here.page.lay(replace(desk, mine=mine))
 
 
 def _find(here: Here, case_id: str) -> Desk:

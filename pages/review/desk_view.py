@@ -1,7 +1,7 @@
 """What the review desk is given to show: plain values, every text of others as text and never as markup."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pages.review import evidence_view, inbox_words
@@ -73,24 +73,32 @@ def _me(person: Actor) -> dict[str, Any]:
 def view(here: Here) -> dict[str, Any]:
     """The state of a desk: everything for one drawing of it."""
     stage = _stage(here)  # first: it may have something to say
+    opened = reports.exposure(here.db, here.by, last_midnight(here.now))
     return {
         "now": _ms(here.now),
         "me": _me(here.person),
         "said": here.page.said,
         "last": _last(here.page.last),
-        "rest": _break_words(here),
+        "exposure": _exposure_words(opened),
+        "rest": _break_words(here, opened.since_break),
         **stage,
     }
 
 
-def _break_words(here: Here) -> str:
+def _exposure_words(opened: Any) -> str:
+    """How many texts this person has opened: each sees their own alone."""
+    hours = reports.STRETCH // timedelta(hours=1)
+    since = f"since last break (last {hours} hours): {opened.since_break:,}"
+    return f"Texts you opened today, here and in results: {opened.texts:,} · {since} (visible only to you)"
+
+
+def _break_words(here: Here, since_break: int) -> str:
     """The site's own words where a break is due: it is offered, never forced, and never in the midst of a case."""
     if here.desk is not None and here.desk.mine is None:
         return ""
-    read = reports.exposure(here.db, here.by, last_midnight(here.now))
-    if read.since_break < max(here.site.break_after_texts, here.page.break_put_off):
+    if since_break < max(here.site.break_after_texts, here.page.break_put_off):
         return ""
-    return visible(here.site.break_wording.replace("{texts}", str(read.since_break)))
+    return visible(here.site.break_wording.replace("{texts}", str(since_break)))
 
 
 def _ms(at: datetime) -> int:

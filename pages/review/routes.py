@@ -7,7 +7,7 @@ made in the browser, which sends it until it is answered; it is done once.
 import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -88,7 +88,7 @@ def snapshot(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
         "batch": view.batch and _batch_name(db, by, view.batch),
         **_rows(db, by, view, found),
         **_disputed_cases(db, by, found),
-        **(_own(db, by, view) if is_allowed(by.actor, Action.CLAIM_NEXT) else {}),
+        **(_own(db, by) if view.reviews and is_allowed(by.actor, Action.CLAIM_NEXT) else {}),
     }
 
 
@@ -102,16 +102,11 @@ def _batch_name(db: Database, by: Acting, batch_id: str) -> str:
         return "one upload"
 
 
-def _own(db: Database, by: Acting, view: View) -> Mapping[str, Any]:
-    """What each sees of their own alone: how many texts they have opened, and their last reviews where asked for."""
-    opened, hours = reports.exposure(db, by, last_midnight(by.now)), reports.STRETCH // timedelta(hours=1)
-    since = f"since last break (last {hours} hours): {opened.since_break:,}"
-    words = f"Texts you opened today, here and in results: {opened.texts:,} · {since} (visible only to you)"
-    if not view.reviews:
-        return {"exposure": words}
+def _own(db: Database, by: Acting) -> Mapping[str, Any]:
+    """One's own last reviews."""
     given = reviews.my_reviews(db, by.actor, limit=20)
     told = [(one.case_id, inbox_words.list_name(one.external_id, one.case_id), _review_words(one)) for one in given]
-    return {"exposure": words, "reviews": told}
+    return {"reviews": told}
 
 
 def _review_words(review: Any) -> str:

@@ -14,12 +14,16 @@ from pydantic import ValidationError
 from streamlit.delta_generator import DeltaGenerator
 
 from pages.ui import context, widgets
-from pages.ui.words import WORDS, local_time
+from pages.ui.words import DISPOSITION_WORDS, local_time, words_of
 from screening.review.policy import Action, Actor, is_allowed
 from storage.database import Database, Stale
-from storage.settings_store import SettingsVersion, SiteSettings, change, current, history
+from storage.settings_store import SecondReviewRule, SettingsVersion, SiteSettings, change, current, history
 
-CHOICE_WORDS = {**WORDS["second_review"], **WORDS["disposition"]}
+CHOICE_WORDS = {
+    code.value: words
+    for table in (words_of(SecondReviewRule, "second_review"), DISPOSITION_WORDS)
+    for code, words in table.items()
+}
 Filled = dict[str, Any]
 _MODEL = SiteSettings.model_json_schema()["properties"]
 ASKED: Mapping[str, Mapping[str, Any]] = {

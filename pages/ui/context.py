@@ -160,18 +160,23 @@ def compute(
     old = _computed().get((function, args, standing))
     if old is not None and old.done() and old.exception() is not None:  # for somebody who did not wait for it
         _computed().forget((function, args, standing))
-    begun, began = _begin(function, *args, standing=standing, cases=cases), monotonic()
+    found: T = _await((function, args, standing), _begin(function, *args, standing=standing, cases=cases))
+    return found
+
+
+def _await(key: Hashable, begun: Computation) -> Any:
+    """The value, once it is there; the page says meanwhile what is being done, and ends where it failed."""
+    began = monotonic()
     if not begun.done():
         place = st.empty()
         while not begun.wait(TELL_EVERY_S):
             place.info(f"{begun.words}… {monotonic() - began:.0f} s", icon=":material/hourglass:")
         place.empty()
     try:
-        found: T = _result((function, args, standing), begun)
+        return _result(key, begun)
     except NotComputed as error:
         st.error(f"This could not be computed: {error}. Reload the page to try again.", icon=":material/error:")
         st.stop()
-    return found
 
 
 def compute_numbers(function: Callable[[*Ts], T], *args: *Ts) -> T:
@@ -198,11 +203,9 @@ def compute_again(
     if known is not None and not begun.wait(LOOK_S):
         before: T = known.result()
         return before
-    found = compute(function, *args, standing=standing, cases=cases)
-    done = Computation()
-    done.set_result(found)
+    found: T = _await((function, args, standing), begun)
     _computed().forget(last)
-    _computed().put(last, done)
+    _computed().put(last, begun)
     return found
 
 

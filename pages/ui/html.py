@@ -81,7 +81,7 @@ def flagged_phrases(text: str, thread: Thread | None = None) -> tuple[FlaggedPhr
     >>> [phrase.words for phrase in flagged_phrases('I will kill myself tonight.')]
     ['Flagged phrase: “kill myself” (first-person statement of suicidal or self-harm intent, with a time or means)']
     >>> [phrase.words for phrase in flagged_phrases('She wrote: "I want to die".')]
-    ['Flagged phrase: “I want to die” (quoted or reported statement of a wish to be dead)']
+    ['Flagged phrase: “I want to die” (quoted or reported statement of a wish to be dead or suicidal thoughts)']
     """
     parts = [(0, len(text))] if thread is None else [(turn.start, turn.end) for turn in thread.turns if turn.judged]
     told = dict[tuple[int, int], str]()

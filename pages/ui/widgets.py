@@ -175,9 +175,10 @@ def say_after_rerun(key: str, words: str) -> NoReturn:
     st.rerun()
 
 
-def show_said(key: str, place: Any = st, icon: str | None = None) -> bool:
+def show_said(key: str, say: Callable[..., object] = st.success, **of: Any) -> bool:
+    """Say once what `say_after_rerun` left by this key; whether there was anything."""
     if words := st.session_state.pop(f"{key}_said", None):
-        place.success(words, icon=icon)
+        say(words, **of)
     return bool(words)
 
 

@@ -216,7 +216,9 @@ SUFFIXES = ("txt", "json", "jsonl")
 
 
 def read_case(words: str, reading: ConversationReading, receive: Receive) -> NewCase:
-    """The one case that what somebody wrote becomes: its last, where several are asked about. TurnsRefused."""
+    """The one case that what somebody wrote becomes, whatever shape ``reading`` names: the words tell. Its last, where
+    several are asked about. TurnsRefused.
+    """
     shape, cell = _cell_of(words)
     *_, found = _asked(_turns(cell, replace(reading, shape=shape)), reading)
     if (missing := _missing(found)) is not None:

@@ -23,7 +23,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from screening.evaluation.experiments import Record
+from screening.evaluation.experiments import OUTCOMES, Record
 from screening.evaluation.metrics import REFERENCES, Codes, Floats, Integers
 from screening.labels import LABELS, Label, Outcome
 
@@ -55,7 +55,7 @@ RUNS = 4_000
 JOINT_RUNS = 1_000
 """Values drawn of all figures together, to see how they move with each other."""
 
-_SAFE, _UNSAFE = (tuple(Outcome).index(one) for one in (Outcome.SAFE, Outcome.UNSAFE))
+_SAFE, _UNSAFE = map(OUTCOMES.index, (Outcome.SAFE, Outcome.UNSAFE))
 _IS_UNSAFE = REFERENCES.index(Label.UNSAFE)
 
 
@@ -222,7 +222,7 @@ class Study:
         drawn = [_shortest(found, held) for found in self._completed(name, told) if len(found)]
         low, high = min((each[0] for each in drawn), default=None), max((each[1] for each in drawn), default=None)
         read = self.reviews >= READ_SAFE
-        value = float(self._values(name, told, self.reviews == READ_UNSAFE, read, runs=False)[0])
+        value = float(self._values(name, told, self.reviews == READ_UNSAFE, read, drawn=False)[0])
         decided = np.isin(np.stack(told), (_SAFE, _UNSAFE)).any(axis=0)
         unseen = (decided & (self._known == _OPEN)).sum() > UNSEEN * decided.sum()
         if np.isnan(value) and not unseen:
@@ -253,13 +253,13 @@ class Study:
         supposed = [each == _UNSAFE for each in told] + [each == _SAFE for each in told]
         for unsafe in supposed if open_ones.any() else supposed[:1]:
             said = np.where(open_ones, unsafe, self.reviews == READ_UNSAFE)
-            found = self._values(name, told, said, read, runs=True)
+            found = self._values(name, told, said, read, drawn=True)
             yield found[~np.isnan(found)]
 
     def _values(
-        self, name: Rate, told: tuple[Codes, ...], unsafe: NDArray[np.bool_], read: NDArray[np.bool_], *, runs: bool
+        self, name: Rate, told: tuple[Codes, ...], unsafe: NDArray[np.bool_], read: NDArray[np.bool_], *, drawn: bool
     ) -> Floats:
-        """The figure as it is expected, shape (1,), or ``runs`` of it, as unsure as reviews leave it, shape (`RUNS`,).
+        """The figure as expected, shape (1,); with ``drawn`` `RUNS` values of it, as unsure as the reviews leave it.
 
         The texts of one stratum, label and outcomes are one part. Accuracy asks only whether the label is wrong and an
         outcome agrees with it, so texts of both labels are one part.
@@ -282,7 +282,7 @@ class Study:
         size, seen, found = (np.bincount(of, mask, len(first)).astype(np.float64) for mask in counted)
         around = (np.bincount(whole, found)[whole] + 0.5) / (np.bincount(whole, seen)[whole] + 1)
         told, random = tuple(each[first] for each in told), np.random.default_rng(0)
-        if not runs:
+        if not drawn:
             share = np.where(seen > 0, found / np.maximum(seen, 1), around)
             if not self.reviewers.perfect:
                 share = _corrected(share, *(np.median(each, keepdims=True) for each in self.reviewers.draw(random)))

@@ -205,7 +205,7 @@ def _rate(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -> We
     if unread := sorted({name for pool in (*kept, *lost) if pool.unread for name in pool.names}):
         return WeightedRate(naive=naive, reason=f"no review has given safe or unsafe yet of: {', '.join(unread)}")
     if not naive.denominator:
-        return WeightedRate(naive=naive, reason="no such text has been read yet")
+        return WeightedRate(naive=naive, reason="no such text has been reviewed yet")
     value = (caught := sum(pool.total for pool in kept)) / (caught + sum(pool.total for pool in lost))
     low, high = _interval(kept, lost, confidence)
     return WeightedRate(value=value, low=low, high=high, naive=naive)

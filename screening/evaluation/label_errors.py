@@ -1,4 +1,4 @@
-"""Which reference labels to read again: those that the draws, or confident learning, contradict most.
+"""Which reference labels to review again: those that the draws, or confident learning, contradict most.
 
 The result is a review order, not a verdict: a model that is wrong the same way every time contradicts good labels
 as strongly as bad ones. Only a clinician's blind review corrects a label.
@@ -79,7 +79,7 @@ class ReviewOrder:
 
 
 def review_order(references: Codes, draws: Mapping[str, Counts], ranking: Ranking = Ranking.EVIDENCE) -> ReviewOrder:
-    """The cases in the order in which their reference labels are best read again; ties keep the given order.
+    """The cases in the order in which their reference labels are best reviewed again; ties keep the given order.
 
     ``references`` (N,) are numbers into safe and unsafe, below 0 where there is none; ``draws`` say for each node how
     often each case was given each of `LABELS`, shape (N, 3), nothing but zeros where it was not asked. Draws of
@@ -127,7 +127,7 @@ def _confident_learning(given: Integers, totals: Integers) -> tuple[Floats | Non
     from cleanlab.rank import get_label_quality_scores
 
     shares = (totals + SMOOTHING) / (totals + SMOOTHING).sum(axis=1, keepdims=True)
-    # No class is spared: its labels are read again, not deleted.
+    # No class is spared: its labels are reviewed again, not deleted.
     issues = find_label_issues(given, shares, n_jobs=1, min_examples_per_class=0)
     qualities = get_label_quality_scores(given, shares, method="self_confidence")
     return np.asarray(qualities, dtype=np.float64), np.asarray(issues, dtype=bool)

@@ -99,9 +99,9 @@ class Metrics:
 
     Pending cases and cases without a reference (or with the reference ``escalate``) are left out of every figure and
     counted apart; ``unsettled`` counts all without an outcome, with a reference or without. Where they are the harder
-    ones, as those whose draws did not suffice are, ``bounded`` counts them by reference: every rate has them as its
-    own, and totals are None. Totals are ``calls``, ``tokens`` and ``cost_usd``, None where they were not given, or not
-    of every draw.
+    ones, as those whose draws did not suffice are, ``unsettled_by_reference`` counts them: every rate has them as
+    its own, and totals are None. Totals are ``calls``, ``tokens`` and ``cost_usd``, None where they were not given, or
+    not of every draw.
 
     >>> paper = {("safe", "safe"): 38, ("safe", "unsafe"): 4, ("unsafe", "safe"): 32, ("unsafe", "unsafe"): 81}
     >>> paper |= {("safe", "human_review"): 0, ("unsafe", "human_review"): 6}
@@ -115,7 +115,7 @@ class Metrics:
     pending: int = 0
     without_reference: int = 0
     unsettled: int = 0
-    bounded: tuple[int, int] = (0, 0)
+    unsettled_by_reference: tuple[int, int] = (0, 0)
     calls: int | None = None
     tokens: int | None = None
     cost_usd: float | None = None
@@ -130,22 +130,26 @@ class Metrics:
     def accuracy(self) -> Proportion:
         """Right ones of the decided."""
         right = self.confusion[Label.SAFE, Outcome.SAFE] + self.confusion[Label.UNSAFE, Outcome.UNSAFE]
-        return Proportion(right, sum(map(self._decided, REFERENCES)), sum(self.bounded))
+        return Proportion(right, sum(map(self._decided, REFERENCES)), sum(self.unsettled_by_reference))
 
     @property
     def fpr(self) -> Proportion:
         """Safe texts labeled unsafe, of the safe ones decided."""
-        return Proportion(self.confusion[Label.SAFE, Outcome.UNSAFE], self._decided(Label.SAFE), self.bounded[0])
+        return Proportion(
+            self.confusion[Label.SAFE, Outcome.UNSAFE], self._decided(Label.SAFE), self.unsettled_by_reference[0]
+        )
 
     @property
     def fnr(self) -> Proportion:
         """Unsafe texts labeled safe, of the unsafe ones decided."""
-        return Proportion(self.confusion[Label.UNSAFE, Outcome.SAFE], self._decided(Label.UNSAFE), self.bounded[1])
+        return Proportion(
+            self.confusion[Label.UNSAFE, Outcome.SAFE], self._decided(Label.UNSAFE), self.unsettled_by_reference[1]
+        )
 
     @property
     def escalation_rate(self) -> Proportion:
         """Escalated ones of all settled."""
-        return Proportion(self.n - sum(map(self._decided, REFERENCES)), self.n, sum(self.bounded))
+        return Proportion(self.n - sum(map(self._decided, REFERENCES)), self.n, sum(self.unsettled_by_reference))
 
     @property
     def worst(self) -> "Metrics":
@@ -241,7 +245,7 @@ def evaluate(
             pending=safe_pending + unsafe_pending,
             without_reference=int(table[0].sum()),
             unsettled=int(table[:, 0].sum()),
-            bounded=(safe_pending, unsafe_pending) if bounded else (0, 0),
+            unsettled_by_reference=(safe_pending, unsafe_pending) if bounded else (0, 0),
             calls=made,
             tokens=used,
         )

@@ -1,7 +1,7 @@
 """Nodes, their rules and their routes as data: a site's SOP, validated before a single call is made.
 
 The way a text takes ends where an agent goes wrong as well as where none does, so errors add up along a way: the bound
-for the pipeline is the sum of the agents' δ on the longest way (union bound).
+for the pipeline is the sum of the agents' δ on the longest path (union bound).
 """
 
 import hashlib

@@ -67,7 +67,7 @@ def write_pipeline(pipeline: PipelineConfig) -> str:
     """As TOML, headed by the bound for the whole pipeline and the contracts; `read_pipeline` gives the same back."""
     values, bound = pipeline.model_dump(mode="json"), chain_bound(pipeline)
     said = "no bound: an agent has none" if bound is None else f"at most {bound:g}"
-    head = f"# Naming, anywhere on the longest way, a label that is not the agent's mode: {said}.\n"
+    head = f"# Naming, anywhere on the longest path, a label that is not the agent's mode: {said}.\n"
     head += f"# At each agent: {promises(pipeline)}\n"
     written = {"name": values["name"], "node": values["nodes"]}
     # TOML reads every end of a line within such a string as "\n"

@@ -21,6 +21,10 @@ class Role(StrEnum):
     ADMIN = "admin"
 
 
+REVIEWERS = frozenset({Role.REVIEWER, Role.SENIOR})
+"""Roles that review cases."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
     """One identified person, as every service is told who asks; ``id`` is the account's."""

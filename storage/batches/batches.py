@@ -149,8 +149,9 @@ def cancel(db: Database, by: Acting, batch_id: str) -> None:
     """End a batch for good: pending cases stay pending and are shown as pending."""
     with db.write() as conn:
         _require_control(conn, by, batch_id)
-        change(conn, by, batch_id, "batch_cancelled", cancelled_at=by.now, rows_missing=None)
+        conn.execute(update(batches).where(batches.c.id == batch_id).values(cancelled_at=by.now))
         lose_unused(conn, batch_id, by.now)
+        change(conn, by, batch_id, "batch_cancelled", cancelled_at=by.now, rows_missing=None)  # last: it locks the log
 
 
 def retry_failed(db: Database, by: Acting, batch_id: str) -> int:

@@ -42,18 +42,14 @@ def enter(
     now: datetime,
     cause: str | None = None,
     *,
-    settings: SiteSettings | None = None,
-    research_order: bool | None = None,
+    settings: SiteSettings,
+    research_order: bool,
 ) -> bool:
     """Open the case's entry, in the caller's transaction; False, and nothing is changed, where it has one.
 
     ``cause`` is why it could not be screened, where that is what brings it here; ``settings`` are those in force and
-    ``research_order`` is its batch's, where the caller knows them.
+    ``research_order`` is its batch's.
     """
-    if research_order is None:
-        of_batch = select(batches.c.research_order).join(cases, cases.c.batch_id == batches.c.id)
-        research_order = bool(conn.execute(of_batch.where(cases.c.id == case_id)).scalar())
-    settings = settings or current(conn).settings
     row = {
         "case_id": case_id,
         "cause": cause,
@@ -100,8 +96,8 @@ def settle(
 ) -> bool:
     """What an outcome does to its case's place in the inbox, in the transaction that stores it; whether it did any.
 
-    ``placement`` is where the outcome puts the case, None where nobody need read it; ``label`` is what the agents
-    called it. The entry of a case that could not be screened before is changed in place, opened or not.
+    ``placement`` is where the outcome puts the case, None where nobody need read it; ``label`` is the label that
+    the agents gave it. The entry of a case that could not be screened before is changed in place, opened or not.
     """
     if placement is not None and enter(conn, case_id, placement, now, settings=settings, research_order=research_order):
         return True

@@ -154,10 +154,12 @@ def lose_unused(source: Source, batch_id: str, now: datetime) -> None:
     counted = select(case_errors.c.case_id, func.sum(case_errors.c.calls)).group_by(case_errors.c.case_id)
     counted = counted.join(cases, cases.c.id == case_errors.c.case_id).where(cases.c.batch_id == batch_id)
     with writing(source) as conn:
+        # one after the other: what two find at once they would both count
+        conn.execute(select(batches.c.id).where(batches.c.id == batch_id).with_for_update(key_share=True))
         if batch_row(conn, batch_id).cancelled_at is None:
             unused = unused.where(exists().where(screenings.c.case_id == _asked.case_id))
         known = {case_id: int(calls) for case_id, calls in conn.execute(counted)}
-        for row in conn.execute(unused.group_by(_asked.case_id)).all():
+        for row in conn.execute(unused.group_by(_asked.case_id).order_by(_asked.case_id)).all():
             if (fresh := row.calls - known.get(row.case_id, 0)) > 0:
                 keep_error(conn, row.case_id, "withdrawn", "broken off in the middle of a node", fresh, now)
 

@@ -104,8 +104,8 @@ def pause_for_fault(db: Source, batch_id: str, kind: str, now: datetime) -> None
 
 def keep_error(db: Source, case_id: str, kind: str, message: str, calls: int, now: datetime) -> Row[Any, Any, Any, Any]:
     """The error as a fact, and its calls in the batch's counts as lost; returns the case's batch with its kind, and its
-    row there. The start stays without an end, as when a worker dies: a case over which this keeps happening goes to a
-    person. Raises UnknownCase.
+    row there. The start stays without an end, as when a worker dies: a case over which this keeps happening is
+    escalated. Raises UnknownCase.
     """
     query = select(cases.c.batch_id, cases.c.row, cases.c.reference, batches.c.kind)
     query = query.join(batches, batches.c.id == cases.c.batch_id)

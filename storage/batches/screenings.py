@@ -302,9 +302,9 @@ def _end_case(
 ) -> bool:
     """What follows from the outcome that was inserted just now; whether anything of it is in the inbox."""
     now = row["completed_at"]
-    conn.execute(TAKE_OUT, {"one": case.id})
     moved = {_waiting(case): -1, _kind(screening, case): 1}
     counts.add(conn, case.batch_id, case.row, moved, replace(spent, last_completed_at=now))
+    conn.execute(TAKE_OUT, {"one": case.id})  # after the counts, in the order of all who write both
     placement = _placement(screening, case, settings, audited=row["audited"])
     label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
     return settle(conn, case.id, placement, label, now, settings, research_order=case.research_order)

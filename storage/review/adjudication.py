@@ -9,7 +9,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Integer, Select, bindparam, func, insert, select, update
 
 from screening.labels import Outcome
-from screening.review.policy import LOCAL_USER, SYSTEM, Acting, Action, Actor, Role, require
+from screening.review.policy import LOCAL_USER, REVIEWERS, SYSTEM, Acting, Action, Actor, require
 from screening.review.review_form import ReviewForm, ReviewLabel
 from screening.review.triage import Priority, floor, second_review_coin
 from storage.audit_log import append
@@ -94,7 +94,7 @@ def others(conn: Connection, reviewer: Actor, case_id: str) -> bool:
     declined = select(skips.c.reviewer).where(skips.c.case_id == case_id, skips.c.reason == "not_me")
     others = accounts.c.active.is_(True), accounts.c.id != reviewer.id, accounts.c.id.not_in(declined)
     people = conn.execute(select(accounts.c.roles).where(*others)).scalars()
-    return any({Role.REVIEWER.value, Role.SENIOR.value} & set(roles) for roles in people)
+    return any(REVIEWERS & set(roles) for roles in people)
 
 
 def request(conn: Connection, by: str, case_id: str, why: Why, now: datetime) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, exists, func, insert, or_, select, update
 
 from screening.labels import Outcome
-from screening.review.policy import Acting, Action, Actor, Role, is_allowed, require
+from screening.review.policy import REVIEWERS, Acting, Action, Actor, is_allowed, require
 from screening.review.review_form import Disposition
 from screening.review.triage import Reach, audit_placement
 from storage.audit_log import append
@@ -26,8 +26,6 @@ from storage.schema import accounts, acknowledgements, batches, cases, follow_up
 from storage.settings_store import current
 from storage.visibility import is_in_review, is_yet_to_review, unblind, was_erased
 
-REVIEWERS = frozenset({Role.REVIEWER.value, Role.SENIOR.value})
-"""Roles that see to one."""
 _one = follow_ups.c
 
 
@@ -150,8 +148,8 @@ def _is_left() -> ColumnElement[bool]:
 
 
 def take_over(db: Database, by: Acting) -> int:
-    """See to all that are with nobody who reads cases any more, their own review of such a case is then
-    not blinded; how many these were.
+    """See to all follow-ups whose person reviews no cases any more; how many these were. This person's own review of
+    such a case is then not blinded. Raises Forbidden.
     """
     require(by.actor, Action.FOLLOW_UP, by.id)
     with db.write() as conn:
@@ -159,6 +157,7 @@ def take_over(db: Database, by: Acting) -> int:
         found = conn.execute(left.order_by(_one.id).with_for_update()).all()
         for one in found:
             _give(conn, by, one.id, one.case_id, by.id)
+        for one in found:  # last: from here to the commit the log is locked
             append(conn, by, "follow_up_taken_over", one.case_id, {})
     return len(found)
 
@@ -292,12 +291,14 @@ def request_second_looks(
     with db.write() as conn:
         named = select(cases.c.id).where(cases.c.id.in_(case_ids))
         gone = set(conn.execute(named.where(was_erased(cases.c.id))).scalars())
-        opened, share = list[str](), current(conn).settings.audit_urgent_share
+        opened, settings = list[str](), current(conn).settings
         settled = named.join(screenings, screenings.c.case_id == cases.c.id).where(~was_erased(cases.c.id))
-        rows = conn.execute(settled.add_columns(cases.c.flags).order_by(cases.c.id)).all()  # nor does the order show it
+        settled = settled.join(batches, batches.c.id == cases.c.batch_id)
+        settled = settled.add_columns(cases.c.flags, batches.c.research_order)
+        rows = conn.execute(settled.order_by(cases.c.id)).all()  # nor does the order show it
         for row in rows:
-            place = audit_placement(row.id, share, row.flags["text"] + row.flags["reply"])
-            entered = enter(conn, row.id, place, by.now)
+            place = audit_placement(row.id, settings.audit_urgent_share, row.flags["text"] + row.flags["reply"])
+            entered = enter(conn, row.id, place, by.now, settings=settings, research_order=row.research_order)
             opened += [row.id] if entered else []
             sent_as = "drawn" if row.id in (chances or {}) else "control" if row.id in (controls or {}) else "picked"
             if entered or sent_as == "picked":

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Literal
 
-from sqlalchemy import Connection, and_, select, true, update
+from sqlalchemy import Connection, false, or_, select, true, update
 
-from screening.review.policy import Acting, Action, Actor, Role, require
+from screening.review.policy import REVIEWERS, Acting, Action, Actor, Role, require
 from screening.review.review_form import ReviewLabel
 from screening.review.triage import Priority
 from storage.audit_log import append
@@ -23,9 +23,8 @@ from storage.review.claims import (
     NotAvailable,
     has_lease,
     holds,
-    is_kept,
+    is_assigned,
     is_kept_in,
-    is_leased,
     is_open,
     lock_entry,
 )
@@ -68,16 +67,17 @@ def release_all(
     """Give back what this person has open, of these reviews; with ``own`` holds also what they put on hold, with
     ``all`` what a colleague gave them too.
     """
-    theirs = is_open(), _entry.assignee == by.id, _entry.review_round.in_(reviews)
+    kept_too = {"none": false(), "own": _entry.assigned_by == by.id, "all": true()}[holds]
+    which = is_open(), is_assigned(by.now), _entry.assignee == by.id, _entry.review_round.in_(reviews)
+    theirs = select(_entry.case_id, _entry.lease_token).where(*which, or_(_entry.lease_token.is_not(None), kept_too))
     with db.write() as conn:
-        rows = conn.execute(select(_entry.case_id, _entry.lease_token).where(*theirs, is_leased(by.now))).all()
-        for row in sorted(rows, key=lambda row: row.case_id):
-            _let_go(conn, by, row.case_id, row.lease_token, kind="release", note=note)
-        freed = 0
-        if holds != "none":
-            kept = and_(*theirs, is_kept(by.now), true() if holds == "all" else _entry.assigned_by == by.id)
-            freed = conn.execute(update(inbox_entries).where(kept).values(UNASSIGNED)).rowcount
-        for action, count in (("released_all", len(rows)), ("holds_released", freed)):
+        rows = conn.execute(theirs.order_by(_entry.case_id).with_for_update()).all()  # in one order, as `assign`
+        kept = [row.case_id for row in rows if row.lease_token is None]
+        for row in rows:
+            if row.lease_token is not None:
+                _let_go(conn, by, row.case_id, row.lease_token, kind="release", note=note)
+        conn.execute(update(inbox_entries).where(_entry.case_id.in_(kept)).values(UNASSIGNED))
+        for action, count in (("released_all", len(rows) - len(kept)), ("holds_released", len(kept))):
             if count:
                 append(conn, by, action, None, {"cases": count})
 
@@ -127,7 +127,7 @@ def assign(db: Database, by: Acting, case_ids: Sequence[str], to: str) -> tuple[
     chosen = sorted(set(case_ids))
     if not 1 <= len(chosen) <= MOST:
         raise ValueError(f"choose 1 to {MOST} cases")
-    given, refused = list[str](), dict[str, str]()
+    given, refused = dict[str, Priority](), dict[str, str]()
     with db.write() as conn:
         senior = is_senior(conn, by.actor, to)
         for case_id in chosen:  # in one order, so that two who do this at once wait in line and not for each other
@@ -136,9 +136,10 @@ def assign(db: Database, by: Acting, case_ids: Sequence[str], to: str) -> tuple[
             if entry is None or reason:
                 refused[case_id] = reason
             else:
-                _keep_for(conn, by, case_id, Priority(entry.priority), to, "assigned")
-                given.append(case_id)
-    return given, refused
+                given[case_id] = Priority(entry.priority)
+        for case_id, priority in given.items():  # once all are locked: each locks the log
+            _keep_for(conn, by, case_id, priority, to, "assigned")
+    return list(given), refused
 
 
 def _keep_for(conn: Connection, by: Acting, case_id: str, priority: Priority, to: str, action: str) -> datetime:
@@ -152,8 +153,7 @@ def _keep_for(conn: Connection, by: Acting, case_id: str, priority: Priority, to
 def is_senior(conn: Connection, actor: Actor, to: str) -> bool:
     """Whether this colleague is one. Raises NotAvailable where they read no cases."""
     person = conn.execute(select(accounts.c.active, accounts.c.roles).where(accounts.c.id == to)).first()
-    reviewers = {Role.REVIEWER.value, Role.SENIOR.value}
-    if person is None or not person.active or not reviewers & set(person.roles) or to == actor.id:
+    if person is None or not person.active or not REVIEWERS & set(person.roles) or to == actor.id:
         raise NotAvailable("that person cannot take cases")
     return Role.SENIOR.value in person.roles
 
@@ -268,9 +268,6 @@ def what_follows(db: Database, by: Acting, case_id: str) -> tuple[Next, Sequence
         waits = {"third": Next.SENIOR}.get(entry.review_round, Next.SECOND_REVIEW)
         following = waits if entry.closed_at is None else Next.CLOSED
         return following, open_of(conn, by.actor, case_id)
-
-
-REVIEWERS = frozenset({Role.REVIEWER, Role.SENIOR})
 
 
 def enter(

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, insert, select, update
 
-from screening.review.policy import Acting, Action, Actor, Role, require
+from screening.review.policy import REVIEWERS, Acting, Action, Actor, Role, require
 from storage.audit_log import append, serialise
 from storage.database import Database, insert_once, record
 from storage.schema import accounts, programs, sessions
@@ -226,7 +226,7 @@ def colleagues(db: Database, actor: Actor) -> tuple[Actor, ...]:
     require(actor, Action.CLAIM_NEXT)
     active = select(accounts).where(accounts.c.active.is_(True)).order_by(accounts.c.display_name)
     people = (_account(row).actor for row in db.rows(active))
-    return tuple(person for person in people if person.id != actor.id and person.roles & {Role.REVIEWER, Role.SENIOR})
+    return tuple(person for person in people if person.id != actor.id and person.roles & REVIEWERS)
 
 
 def _admins(conn: Connection) -> bool:

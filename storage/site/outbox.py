@@ -141,6 +141,7 @@ def remove_recipient(db: Database, by: Acting, recipient_id: str) -> None:
     """Forget them with their target and all that was sent to them; the audit log keeps that it was. Twice is once."""
     require(by.actor, Action.CHANGE_SETTINGS)
     with db.write() as conn:
+        conn.execute(select(_to.id).where(_to.id == recipient_id).with_for_update())
         conn.execute(delete(notifications).where(_out.recipient_id == recipient_id))
         if conn.execute(delete(notification_recipients).where(_to.id == recipient_id)).rowcount:
             append(conn, by, "recipient_removed", recipient_id, {}, notification_recipients)
@@ -450,18 +451,17 @@ def take_due(db: Database, now: datetime, limit: int = 20) -> tuple[Message, ...
         conn.execute(taken.values(taken_until=moment + TAKEN_FOR, attempts=_out.attempts + 1))
         joined = select(notifications, _to.kind, _to.target, _to.secret).join(notification_recipients)
         rows = conn.execute(joined.where(_out.id.in_(ids)).order_by(*order)).all()
-    priorities = (None if row.priority is None else Priority(row.priority) for row in rows)
     return tuple(
-        record(Message, row, kind=Kind(row.kind), priority=priority)
-        for row, priority in zip(rows, priorities, strict=True)
+        record(Message, row, kind=Kind(row.kind), priority=None if row.priority is None else Priority(row.priority))
+        for row in rows
     )
 
 
 def record_sent(db: Database, message: Message, now: datetime) -> None:
     with db.write() as conn:
         moment = shared_now(conn, now)
+        record_state(conn, message.recipient_id, None, moment)  # the person first, then their messages, the log last
         _record(conn, "notification_sent", message, moment, sent_at=moment, error=None)
-        record_state(conn, message.recipient_id, None, moment)
 
 
 def record_needless(db: Database, message: Message, now: datetime) -> None:
@@ -484,12 +484,12 @@ def record_failed(db: Database, message: Message, problem: str, now: datetime) -
         row = {"not_before": again, "error": problem[:120], "created_at": min(message.created_at, moment)}
         if is_test or moment - message.created_at > GIVE_UP_AFTER:
             row["given_up_at"] = moment
-        _record(conn, "notification_failed", message, moment, problem[:80], **row)
         record_state(conn, message.recipient_id, problem[:120], moment)
         if to is not None and message.attempts == PASSED_ON_AFTER and not is_test:
             later = [one for one in everybody if one.step > to.step and is_told(one, message.event, message.priority)]
             following = min((one.step for one in later), default=None)
             _tell_all(conn, (one for one in later if one.step == following), message, moment)
+        _record(conn, "notification_failed", message, moment, problem[:80], **row)
 
 
 def _record(

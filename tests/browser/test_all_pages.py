@@ -28,7 +28,6 @@ OTHERS = (
 )  # fmt: skip
 """Their accessibility is looked at where people walk them."""
 OPTIONS = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
-"""The folded menu of a narrow page is Streamlit's own."""
 COVERED = """() => [...document.querySelectorAll(".sld-needed .sld-chip, .sld-first .sld-button")].filter((each) => {
   const { left, top, width, height } = each.getBoundingClientRect();
   const places = [0.15, 0.5, 0.85].flatMap((x) => [0.15, 0.5, 0.85].map((y) => [left + x * width, top + y * height]));
@@ -92,7 +91,7 @@ def test_the_desk_on_a_small_screen_has_the_text_first_and_the_decision_at_the_f
         desk.next_case(page)
         _fill_in(page)
         desk.choose(page, "2", "7", "Unsafe", "High")
-        require_well(page, f"desk-{name}", within=".st-key-inbox")
+        require_well(page, f"desk-{name}", within=".st-key-inbox")  # the folded menu is Streamlit's own
         text, bar = desk.case_text(page).bounding_box(), page.locator(".sld-bar .sld-button").last.bounding_box()
         below = page.locator(".sld-side").bounding_box()
         assert text is not None and bar is not None and below is not None

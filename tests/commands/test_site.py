@@ -3,7 +3,6 @@
 import json
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import select, update
@@ -211,16 +210,13 @@ def test_each_node_asks_its_own_model_with_its_own_prompt_and_another_server_wit
     assert _screened(run, tmp_path, pipeline=ours).code == 0
     row = json.loads((tmp_path / "results.jsonl").read_text())
     assert (row["outcome"], row["node"]) == ("human_review", "legal")
-    asked = [{(body["model"], _first_line(body)) for body in each.counters.bodies} for each in (usual, ward)]
+    told = [[(body["model"], body["system"][0]["text"]) for body in each.counters.bodies] for each in (usual, ward)]
+    asked = [{(model, prompt.splitlines()[0]) for model, prompt in each} for each in told]
     assert asked == [{("claude-sonnet-4-6", "# Worker"), ("other", "# Legal")}, {("claude-sonnet-4-6", "# Risk")}]
     assert not any("test-key" in str(headers) for headers in ward.counters.headers)
     monkeypatch.delenv("SECOND_LOOK_SERVERS")  # a server that went away after the pipeline was put in force
     with pytest.raises(SamplerError, match="name no server 'ward'"):
         settings_for(Settings(), ours.nodes[1].agent)
-
-
-def _first_line(body: dict[str, Any]) -> str:
-    return str(body["system"][0]["text"].splitlines()[0])
 
 
 def test_without_a_pipeline_the_one_in_force_in_the_database_screens(tmp_path: Path, run: Run) -> None:

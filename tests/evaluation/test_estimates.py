@@ -174,8 +174,8 @@ def test_what_nobody_has_read_has_no_estimate_and_the_stratum_is_named():
         ([stratum(SAFE, 500, 0, 0, "chat", probability=0.05, selected=20), FLAGGED], f"{unread}chat"),
         (hardly_read(11), f"{unread}new"),
         (flagged, f"{unread}a, b"),
-        ([stratum(SAFE, 10, 10, 0)], "no such text has been read yet"),
-        ([], "no such text has been read yet"),
+        ([stratum(SAFE, 10, 10, 0)], "no such text has been reviewed yet"),
+        ([], "no such text has been reviewed yet"),
     ):
         found = estimate(strata)
         assert (found.sensitivity.value, found.sensitivity.low, found.sensitivity.reason) == (None, None, reason)

@@ -49,7 +49,7 @@ def cases_of(n, safe, fp, unsafe, fn):
 def test_the_papers_rows_follow_from_their_counts(name, counts, accuracy, fpr, fnr, escalated):
     metrics = measure(*cases_of(*counts))
     for found, printed in ((metrics.accuracy, accuracy), (metrics.fpr, fpr), (metrics.fnr, fnr)):
-        assert triple(found) == pytest.approx(tuple(printed) or (None,) * 3, abs=0.001), name
+        assert (found.value, found.low, found.high) == pytest.approx(tuple(printed) or (None,) * 3, abs=0.001), name
     assert metrics.escalation_rate.value == pytest.approx(escalated, abs=0.001)
 
 

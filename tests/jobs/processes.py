@@ -23,7 +23,6 @@ from tests.stub_server.answering import read_asked
 from tests.stub_server.server import stubs_beside
 
 ROOT = Path(__file__).parents[2]
-UP = "screening what is pending"
 
 
 class NotingStub(StubServer):
@@ -114,7 +113,7 @@ class Workers:
 
     def is_up(self, number: int = -1) -> bool:
         assert not self.dead(number), self.log_of(number)
-        return UP in self.log_of(number)
+        return "screening what is pending" in self.log_of(number)
 
     def log_of(self, number: int = -1) -> str:
         log: Path = self.alive[number].log

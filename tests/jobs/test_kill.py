@@ -119,7 +119,6 @@ def _ids(conn: Any, column: Any) -> list[str]:
 
 
 FILE_ROWS, FILE_REJECTED_EVERY = 1_600 * TIMES, 40
-HITS = 2 * TIMES
 
 
 @pytest.fixture
@@ -149,7 +148,7 @@ def test_a_file_is_taken_in_once_by_two_processes_however_often_either_dies(
     upload = hand_over(db, tmp_path / "posts.csv", settings(database_url, {"data_directory": tmp_path / "data"}))
     batch_id, rng, hits = str(upload.batch_id), random.Random(9), 0
     both = [start(), start()]
-    while hits < HITS:
+    while hits < 2 * TIMES:
         before = last_row(db, batch_id)
         wait_for(lambda before=before: last_row(db, batch_id) > before or both[0].poll() is not None, 60)  # type: ignore[misc]
         both[0].wait(rng.uniform(0.0, 0.05))

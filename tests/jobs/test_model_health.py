@@ -353,6 +353,9 @@ def test_two_models_behind_one_host_are_told_apart_by_a_mark_of_their_paths() ->
     assert "servers" not in configuration(first, preset("recommended")).sampler, "it asks none"
     simulated = made_with(Settings(_env_file=None, sampler="simulated", servers=first.servers))
     assert simulated.sampler["sampler"] == "simulated" and Agents(first).sampler(simulated, 0), "whatever is set by now"
+    of_a_model = configuration(first, preset("recommended"))
+    with pytest.raises(SamplerError, match="other agents"):  # nobody pays for what is to be simulated
+        Agents(Settings(_env_file=None, sampler="simulated", servers=first.servers)).sampler(of_a_model, 0)
 
 
 def test_the_record_names_host_and_protocol_and_no_secret(db: Database) -> None:

@@ -380,12 +380,9 @@ def test_a_name_is_looked_up_once_and_connected_to_at_what_was_found(
     assert (asked, connected, receiver.received) == (["rebinding.example"], ["8.8.8.8"], [])
 
 
-def test_a_host_of_another_alphabet_is_named_as_the_web_names_it(
-    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_of_another_alphabet_is_well_named(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     port = urlsplit(receiver.address).port
-    answers = [(0, 0, 0, "", ("127.0.0.1", port))]
-    monkeypatch.setattr("jobs.channels.socket.getaddrinfo", lambda *_, **__: answers)
+    monkeypatch.setattr("jobs.channels.socket.getaddrinfo", lambda *_, **__: [(0, 0, 0, "", ("127.0.0.1", port))])
     post(f"http://münchen.example:{port}/x", "key", "id", {}, 1, private=True)
     assert receiver.received[0][0]["Host"] == f"xn--mnchen-3ya.example:{port}"
 

@@ -365,6 +365,20 @@ def refused(state: str | None, *, lost: bool = False) -> Exception:
     return made if isinstance(made, Exception) else error
 
 
+async def test_a_lost_database_puts_no_case_aside(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its start stays without an end, as when a worker dies, and it is not put aside: all in flight would be."""
+
+    async def gone(*_: object, **__: object) -> None:
+        raise refused(None, lost=True)
+
+    batch(db, 1)
+    (case_id,) = db.values(select(pending_cases.c.case_id))
+    monkeypatch.setattr("jobs.screening_job.screen", gone)
+    await job_of(db, agents(0.0)).screen_case(case_id)
+    assert db.values(select(case_errors.c.kind)) == ["connection_lost"]
+    assert db.values(select(pending_cases.c.starts).where(pending_cases.c.ready_at.is_not(None))) == [1]
+
+
 @pytest.mark.parametrize(
     ("states", "fault"),
     [

@@ -145,8 +145,8 @@ class Guarded:
         else:
             try:
                 found = "go" if self.guard.admits(self.batch_id, spend) else "wait"
-            except (Withdrawn, SamplerError):
-                found = "none"
+            except (Withdrawn, SamplerError) as end:
+                found = end.kind if isinstance(end, SamplerError) else "none"
             assert found == what, step
 
     def look(self) -> None:

@@ -39,7 +39,6 @@ AT_FIRST, IN_THE_END = "not mutmut and not nothing_served", "not mutmut"
 """Which tests are asked: those that compare whole worlds take long, and only what seems to live is shown to them."""
 FAILED, NOT_COLLECTED = 1, 2
 """What pytest ends with where a test fails, and where a module cannot be read."""
-SEED = 0
 TABLE = tomllib.loads(Path(__file__).with_name("modules.toml").read_text("utf-8"))
 MODULES: dict[str, list[str]] = {module: one["tests"] for module, one in TABLE.items()}
 DECIDING: dict[str, list[str]] = {module: one["functions"] for module, one in TABLE.items() if "functions" in one}
@@ -94,7 +93,7 @@ def _sample(copy: Path, names: list[str], size: int) -> list[str]:
     )
     _python(copy, "-c", write)
     written = sorted(_results(copy, names))
-    return sorted(random.Random(SEED).sample(written, min(size, len(written))))
+    return sorted(random.Random(0).sample(written, min(size, len(written))))
 
 
 def _is_noticed_from_the_start(copy: Path, module: str, name: str) -> bool:

@@ -100,7 +100,7 @@ def test_what_is_no_pipeline_is_refused_in_one_sentence():
 
 
 def test_a_file_begins_with_the_bound_of_its_whole_way_or_says_that_it_has_none():
-    way = "# Naming, anywhere on the longest way, a label that is not the agent's mode: "
+    way = "# Naming, anywhere on the longest path, a label that is not the agent's mode: "
     for pipeline, bound, each in (
         (preset("certified"), "at most 0.15.", "certified: a label other than"),
         (chain("v", MajorityVote(n=3), "next"), "no bound: an agent has none.", "a majority vote has no error bound"),

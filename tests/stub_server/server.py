@@ -18,21 +18,12 @@ from aiohttp import web
 
 from screening.models.canaries import ALL
 from screening.pipeline.draws import ScreenedText
-from tests.stub_server.answering import (
-    ANSWERED_FAULTS,
-    Asked,
-    answer_to,
-    completion,
-    message,
-    read_asked,
-    weights_for,
-)
+from tests.stub_server.answering import ANSWERED_FAULTS, Asked, answer_to, completion, message, read_asked, weights_for
 from tests.stub_server.batches import StubBatches
 from tests.stub_server.plan import Fault, RawReply, StubPlan
 
 CHAT = "/v1/chat/completions"
 HANG_S, DRIP_S = 60.0, 0.2
-_LATEST_VERSION = "2026-10-21"
 _NO_TEMPERATURE = re.compile(r"claude-(?:opus|sonnet|haiku)-(?:4-[7-9]|[5-9])")
 _FAILURES = {
     Fault.RATE_LIMITED: (429, "rate_limit_error", "too many requests"),
@@ -156,7 +147,7 @@ class StubServer:
             return _error(401, "authentication_error", "invalid x-api-key")
         if self.plan.models is not None and body["model"] not in self.plan.models:
             return _error(404, "not_found_error", f"model: {body['model']}")
-        newest = request.headers.get("anthropic-version") == _LATEST_VERSION
+        newest = request.headers.get("anthropic-version") == "2026-10-21"
         if "temperature" in body and (newest or _NO_TEMPERATURE.match(body["model"])):
             return _error(400, "invalid_request_error", "temperature: Extra inputs are not permitted")
         return None

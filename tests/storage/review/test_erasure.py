@@ -250,7 +250,8 @@ def test_a_text_goes_its_time_after_it_waits_for_nobody_any_more(db: Database) -
     for name, outcome in (("listed", "unsafe"), ("safe", "safe"), ("counted", "unsafe"), ("screened", "safe")):
         decide(db, ids[name], Outcome(outcome))
     with db.write() as conn:
-        assert enter(conn, ids["to be read"], Placement(priority=Priority.P1, why=Why.NOT_SCREENED), NOW)
+        place = Placement(priority=Priority.P1, why=Why.NOT_SCREENED)
+        assert enter(conn, ids["to be read"], place, NOW, settings=SiteSettings(), research_order=False)
     cancel(db, LOCAL_USER.at(NOW + DAY), given_up)
 
     def kept(days: float) -> set[str]:

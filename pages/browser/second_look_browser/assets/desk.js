@@ -59,7 +59,7 @@ export class Desk {
     hear(document, "visibilitychange", () => this.look());
     hear(window, "popstate", () => this.seek());
     hear(window, "focus", () => this.look());
-    hear(window, "resize", () => this.paint());
+    hear(window, "resize", () => this.stage && this.paint());
     hear(root, "pointerdown", () => (this.active = true));
     forgetOld();
   }
@@ -150,8 +150,7 @@ export class Desk {
   }
 
   // What the list has just heard of the queue: an empty desk says no longer what was so when it was drawn.
-  waits({ empty, hidden }) {
-    this.outside = hidden;
+  waits({ empty }) {
     if (this.stage === "idle") this.data = { ...this.data, words: empty };
     this.draw();
   }
@@ -159,18 +158,18 @@ export class Desk {
   // What a link asks for, before what lay here: the first case of an upload ("Start reviewing"), or the case it names.
   // What was open and unread stays with its reviewer.
   arrive() {
-    const named = inAddress("case");
-    if (inAddress("start")) {
-      setInAddress("start", "");
-      this.outbox.post("leave");
-      this.outbox.post("next");
-    } else if (named && named !== this.caseId) this.outbox.post("open", { case: named });
+    if (!inAddress("start")) return inAddress("case") && this.seek();
+    setInAddress("start", "");
+    this.outbox.post("leave");
+    this.outbox.post("next");
   }
 
-  // The case that the address names, where somebody went back to it.
+  // The case that the address names, unless it lies here or is on its way: also where somebody went back to it.
   seek() {
     const named = inAddress("case");
-    if (this.stage && onInbox() && named !== (this.caseId ?? "")) this.outbox.post("open", { case: named || null });
+    const going = this.outbox.waiting.findLast(({ kind }) => kind === "open");
+    const there = (going ? going.case : this.caseId) ?? "";
+    if (onInbox() && named !== there) this.outbox.post("open", { case: named || null });
   }
 
   // One question with its answer: what was done, and the state then. A state that a later one has overtaken is not shown.
@@ -183,9 +182,11 @@ export class Desk {
       return false;
     }
     this.fault = { 0: LOST, 200: "" }[status] ?? said.words ?? FAULT;
-    this.draw();
     if (status === 200) this.heard(said, number);
-    else if (!this.stage && !actions) setTimeout(() => this.stage || this.outbox.stopped || this.exchange(), AGAIN_MS);
+    else {
+      this.draw();
+      if (!this.stage && !actions) setTimeout(() => this.stage || this.outbox.stopped || this.exchange(), AGAIN_MS);
+    }
     return status === 200;
   }
 
@@ -238,9 +239,9 @@ export class Desk {
     if (this.saving?.id === request.id) {
       this.saving = null;
       if (ok) forget(this.me, request.case);
+      if (ok) this.channel.postMessage(request.case);
+      else if (request.kind !== "revise") for (const kind of AFTER_A_SAVE) this.outbox.drop(kind);
       if (request.kind === "revise") this.revising = this.revising && !ok;
-      else if (ok) this.channel.postMessage(request.case);
-      else for (const kind of AFTER_A_SAVE) this.outbox.drop(kind);
     }
     if (request.note && ok && request.kind !== "revise") {
       forget(this.me, request.case); // the note has gone with the case
@@ -335,7 +336,7 @@ export class Desk {
     const here = keptHere(this.me, this.caseId) ?? {};
     const newer = (here.rev ?? 0) > (this.data.draft.rev ?? 0);
     const draft = newer ? here : this.data.draft;
-    const stored = this.stage === "read" && !draft.revision;
+    const stored = this.stage === "read" && !(this.revising && draft.revision);
     const { reason = "", leaving = "", marks = [], ...choices } = stored ? this.data.read.form : draft;
     this.form.show(choices);
     this.reason = reason;
@@ -388,7 +389,7 @@ export class Desk {
 
   undo() {
     const last = this.data.last;
-    if (this.saving && !this.revising) return this.outbox.post("undo", { case: this.caseId, review: this.saving.id });
+    if (this.saving && !this.revising) return this.once("undo", { case: this.caseId, review: this.saving.id });
     if (!last || last.until < this.now() || this.outbox.waits("undo")) return;
     if (!this.revealed.has(last.case)) {
       this.outbox.drop("reveal");

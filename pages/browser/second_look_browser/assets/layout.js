@@ -71,7 +71,7 @@ const row = (desk, buttons) => h("div", { class: "sld-row" }, buttons.map((each)
 
 // P0 cases that the filter leaves out.
 function hidden(desk) {
-  const number = desk.outside;
+  const number = desk.inbox.queue.now.hidden;
   const words = number === 1 ? "1 P0 case is outside your filter. " : `${number} P0 cases are outside your filter. `;
   const open = button(desk, "Open the most urgent", "", "sld-link", () => desk.go("urgent"));
   return h("p", { class: "sld-hidden", role: "status", hidden: !number }, number && [words, open]);
@@ -170,11 +170,10 @@ function receipt(desk) {
 function bar(desk) {
   const { data: { last } } = desk;
   const minutes = desk.mayChange && desk.form.chosen("disposition")[3];
-  const then = minutes ? `Then: follow-up for you, due ${when(desk.now() + 60000 * minutes)}.` : ""; // said before it is saved
+  const then = minutes ? `Follow-up for you: due ${when(desk.now() + 60000 * minutes)}. ` : ""; // said before it is saved
   const seconds = Math.max(0, Math.ceil(((last?.until ?? 0) - desk.now()) / 1000));
   const status = h("div", { class: "sld-status" },
-    h("p", { class: "sld-then" }, then),
-    h("p", { class: "sld-drafted" }, desk.drafted),
+    h("p", { class: "sld-then" }, then + desk.drafted),
     h("p", { class: "sld-foot" },
       last && h("span", {}, `Saved ${when(last.at)}: ${last.name}, ${last.words}. `),
       seconds > 0 && [button(desk, "Undo", "U", "sld-link"), ` ${seconds} s`]));
@@ -193,7 +192,7 @@ function buttons(desk) {
   if (stage === "named") return [...(data.may_take ? [[["Take this case", "T", primary]]] : []), [next]];
   if (stage === "over") {
     const close = ["Close it here", "S"];
-    const mine = ["Show my review", "", primary, () => desk.outbox.post("previous", { case: desk.caseId })];
+    const mine = ["Show my review", "", primary, () => desk.once("previous", { case: desk.caseId })];
     return [data.may_take ? [["Reopen this case", "T", primary], close] : [data.mine ? mine : close], [next]];
   }
   if (stage === "read" && !desk.revising) return [[next], [["Edit my review", "V"], ["End session", "F"], ["Previous", "P"]]];

@@ -56,8 +56,8 @@ export class Queue {
     this.root = root;
     this.sound = new Sound();
     this.now = NOTHING; // what the server said last
-    this.rows = []; // those that stand there, also while what was said last waits until nobody is in the list
-    this.held = this.searched = this.unfolded = false;
+    this.rows = NOTHING.rows; // those that stand there, also while what was said last waits until nobody is in the list
+    this.searched = this.unfolded = false;
     this.find = this.said = "";
     this.wanted = 0; // how many rows; as many as the page begins with, until more are asked for
     Object.assign(this, NOBODY);
@@ -148,9 +148,9 @@ export class Queue {
   offer(sought) {
     const { rows } = this.now;
     const same = rows.length === this.rows.length && rows.every(({ id }, at) => this.rows[at].id === id);
-    this.held = !same && !sought && this.rows.length > 0 && this.inside();
+    const held = !same && !sought && this.rows.length > 0 && this.inside();
     const now = new Map(rows.map((row) => [row.id, row]));
-    this.rows = this.held ? this.rows.map((row) => now.get(row.id) ?? row) : rows;
+    this.rows = held ? this.rows.map((row) => now.get(row.id) ?? row) : rows;
   }
 
   // ---- what a person does
@@ -249,7 +249,7 @@ export class Queue {
     const more = () => this.set({ wanted: Math.min(MOST, (this.wanted || 8) + 32) });
     const fresh = now.rows.filter(({ id }) => !this.rows.some((row) => row.id === id)).length;
     const changed = fresh ? `${fresh} new in the list · show` : "The list has changed · show";
-    const showNow = () => this.set({ rows: now.rows, held: false });
+    const showNow = () => this.set({ rows: now.rows });
     const title = `${now.read}; ${count(now.waits)} in queue`;
     const ref = (bar) => Object.assign(bar, { max: Math.max(1, now.done + now.waits), value: now.done }); // also 0 is a value
     return h("section", { class: "queue", "aria-label": "Queue" },
@@ -265,7 +265,7 @@ export class Queue {
       h("div", { class: "tools", hidden: !now.browse }, this.order()),
       this.giving(),
       this.listed(),
-      button(changed, showNow, "changed", { hidden: !this.held }),
+      button(changed, showNow, "changed", { hidden: this.rows === now.rows }),
       h("p", { class: "foot" }, h("span", {}, now.browse && this.ofWords()), " ",
         button(`Show ${Math.min(32, rest)} more`, more, "link", { hidden: rest <= 0 })),
       h("progress", { ref, "aria-label": "Reviewed today", title }),
@@ -385,14 +385,14 @@ export class Queue {
     const onclick = () => this.set({ unfolded: !this.unfolded });
     const open = (id) => (event) => {
       event.preventDefault();
-      this.inbox.desk.outbox.post("open", { case: id });
+      this.inbox.desk.once("open", { case: id });
     };
     const link = (id, name) => h("a", { href: `?case=${id}`, onclick: open(id) }, name);
     const mine = now.reviews?.map(([id, name, words]) => h("p", { key: id }, link(id, name), ` · ${words}`));
     const none = mine?.length === 0 && h("p", {}, "You have reviewed no case yet.");
     const about = { title: "Turn single keys off or on" };
     return h("div", { class: "own" },
-      h("p", {}, now.exposure),
+      h("p", {}, this.inbox.desk.data.exposure),
       h("details", {}, h("summary", { onclick }, "My reviews"), none, mine ?? []),
       h("p", { class: "foot" },
         button(`Shortcuts: ${keys ? "on" : "off"}`, () => this.turn("keys", keys ? "off" : ""), "link", about), " · ",
