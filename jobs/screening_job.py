@@ -6,16 +6,17 @@ It may be started twice, on any machine, after any crash: runs and outcomes are 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from jobs.agents import Agents, limited_agents
 from jobs.model_health import Breaker, ModelHealth
 from jobs.process import Clock, held, retry_in_thread, system_clock
-from jobs.spend_guard import CaseSpend, Metered, SpendGuard, Withdrawn
+from jobs.spend_guard import Account, CaseSpend, Metered, Withdrawn
 from screening.models.retries import pause_after
 from screening.pipeline.draws import (
     Bill,
@@ -30,7 +31,7 @@ from screening.pipeline.files import error_kind
 from screening.review.policy import SYSTEM
 from screening.settings import Settings
 from storage.batches import pending, screenings, single_texts
-from storage.batches.batch_state import Caps
+from storage.batches.batch_state import BatchState, Caps, Standing
 from storage.batches.configurations import Configurations
 from storage.batches.counts import Totals
 from storage.batches.pending import record_error
@@ -71,7 +72,7 @@ class ScreeningJob:
     ) -> None:
         self.db, self.agents, self.clock, self.worker = db, agents, clock, worker
         self.health = health or ModelHealth(db=db, agents=agents, clock=clock, probes=False)
-        self.spend_guard = SpendGuard(db)
+        self._accounts = WeakValueDictionary[str, Account]()  # of batches with cases under way
         self._known, self._alone = Configurations(), asyncio.Lock()
         self._due_again = 0.0
 
@@ -93,7 +94,7 @@ class ScreeningJob:
             await retry_in_thread(pending.end_starts, self.db, case_id)
             raise
         if case is not None:
-            with self.spend_guard.spend(case.batch_id) as spend:
+            with self._accounts.setdefault(case.batch_id, Account()).spend() as spend:
                 await self._keep_errors(case, spend)
 
     async def _start_case(self, case_id: str, suspect_after: int | None) -> CaseForScreening | None:
@@ -223,7 +224,7 @@ class _NodeProgress(Metered):
         await self.keep_last()
         while True:
             await self._look()
-            if self.job.spend_guard.admits(self.case.batch_id, self.spend):
+            if self.spend.account.admits(self.spend):
                 return
             await asyncio.sleep(LOOK_EVERY_S)
 
@@ -238,7 +239,7 @@ class _NodeProgress(Metered):
         try:
             while not (await asyncio.wait([draw_batch], timeout=LOOK_EVERY_S))[0]:
                 await self._look()
-                if self.job.spend_guard.is_cancelled(self.case.batch_id):
+                if self.spend.account.standing.state is BatchState.CANCELLED:
                     raise Withdrawn
                 await self._show(request, bill.in_order())
             found = draw_batch.result()
@@ -249,9 +250,8 @@ class _NodeProgress(Metered):
             await asyncio.gather(draw_batch, return_exceptions=True)
 
     async def _look(self) -> None:
-        spend_guard, batch_id = self.job.spend_guard, self.case.batch_id
-        if spend_guard.must_look(batch_id):
-            await retry_in_thread(spend_guard.look, batch_id)
+        if self.spend.account.must_look():
+            await retry_in_thread(self.spend.account.look, self.job.db, self.case.batch_id)
 
     async def draw_batch(self, request: DrawRequest, draws: Sequence[Draw]) -> None:
         await self._show(request, draws)
@@ -295,7 +295,7 @@ class _NodeProgress(Metered):
         return ours
 
     def mark_stored(self) -> None:
-        self.job.spend_guard.settle(self.case.batch_id, self.spend)
+        self.spend.account.settle(self.spend)
         self.last = None
 
 
@@ -340,54 +340,45 @@ class ComparisonRunner:
     async def _compare_all(
         self, comparison_id: str, caps: Caps, totals: Totals, cases: Sequence[CaseForScreening]
     ) -> int:
-        spends: list[CaseSpend] = []
-
-        def reached_cap() -> str | None:
-            """The cap that is reached by what the comparison has used, its cases under way included."""
-            known = sum((spend.drawn for spend in spends), totals)
-            under_way = sum(max(spend.asked, spend.bill.requests) for spend in spends)
-            return caps.reached_cap(replace(known, lost_calls=known.lost_calls + under_way))
-
-        if (reached := reached_cap()) is not None:
-            await retry_in_thread(end_comparison, self.db, SYSTEM.at(self.job.clock()), comparison_id, reached)
+        account = Account(Standing(state=BatchState.RUNNING, totals=totals, failed=0, caps=caps, changed_at=None))
+        if (reached := account.reached_cap()) is not None:
+            await self._end(comparison_id, reached)
             return 0
-        spends += [CaseSpend(all_requests=True) for _ in cases]
-        each = [
-            self._compare(comparison_id, case, spend, reached_cap) for case, spend in zip(cases, spends, strict=True)
-        ]
+        account.spends += [CaseSpend(account, all_requests=True) for _ in cases]
+        each = [self._compare(comparison_id, case, spend) for case, spend in zip(cases, account.spends, strict=True)]
         kept = await asyncio.gather(*each, return_exceptions=True)  # a shutdown waits until each has counted its calls
         for failed in (one for one in kept if isinstance(one, BaseException)):
             raise failed
-        return sum(one for one in kept if isinstance(one, int))
+        return kept.count(True)
 
-    async def _compare(
-        self, comparison_id: str, case: CaseForScreening, spend: CaseSpend, reached_cap: Callable[[], str | None]
-    ) -> int:
+    async def _end(self, comparison_id: str, why: str) -> None:
+        await retry_in_thread(end_comparison, self.db, SYSTEM.at(self.job.clock()), comparison_id, why)
+
+    async def _compare(self, comparison_id: str, case: CaseForScreening, spend: CaseSpend) -> bool:
         """Screen one case; whether its result was kept. What was paid without a result counts as lost in the end."""
         try:
-            return int(await self._screen(comparison_id, case, spend, reached_cap))
-        except SamplerError as error:
-            self._put_off(case.case_id)
-            if error.stops_batch:
-                await retry_in_thread(end_comparison, self.db, SYSTEM.at(self.job.clock()), comparison_id, error.kind)
+            return await self._screen(comparison_id, case, spend)
         except Exception as error:
-            log.error("comparing case %s failed: %s", case.case_id, type(error).__name__)
-            self._put_off(case.case_id)
+            times = self._failed.get(case.case_id, (0, 0.0))[0]
+            until = time.monotonic() + pause_after(times, AGAIN_AFTER_S, 64 * AGAIN_AFTER_S)
+            self._failed[case.case_id] = times + 1, until
+            if not isinstance(error, SamplerError):
+                log.error("comparing case %s failed: %s", case.case_id, type(error).__name__)
+            elif error.stops_batch:
+                await self._end(comparison_id, error.kind)
+            return False
         finally:
             spend.asked = 0  # of what was under way, only the requests that were made count
             if (lost := spend.lost_calls - spend.stored) > 0:
                 await retry_in_thread(lose_calls, self.db, comparison_id, lost)
-        return 0
 
-    async def _screen(
-        self, comparison_id: str, case: CaseForScreening, spend: CaseSpend, reached_cap: Callable[[], str | None]
-    ) -> bool:
-        begun = time.monotonic()
+    async def _screen(self, comparison_id: str, case: CaseForScreening, spend: CaseSpend) -> bool:
+        begun, agents = time.monotonic(), self.job.agents
         await self.job.health.require(case.configuration, case.seed)
-        sampler = self.job.agents.sampler(case.configuration, case.seed)
-        metered = _Compared(agents=self.job.agents, case=case, sampler=sampler, spend=spend, reached_cap=reached_cap)
+        sampler = agents.sampler(case.configuration, case.seed)
+        metered = _Compared(agents=agents, case=case, sampler=sampler, spend=spend)
         found = await screen(case.text, guard_for(case.flags), case.pipeline, metered)
-        cost = sum_costs([self.job.agents.cost_usd(case.configuration, run.usage, run.node) for run in found.runs])
+        cost = sum_costs([agents.cost_usd(case.configuration, run.usage, run.node) for run in found.runs])
         seconds = time.monotonic() - begun
 
         def keep() -> bool:
@@ -398,17 +389,10 @@ class ComparisonRunner:
 
         return await retry_in_thread(keep)
 
-    def _put_off(self, case_id: str) -> None:
-        times = self._failed.get(case_id, (0, 0.0))[0]
-        self._failed[case_id] = times + 1, time.monotonic() + pause_after(times, AGAIN_AFTER_S, 64 * AGAIN_AFTER_S)
 
-
-@dataclass(slots=True, kw_only=True)
 class _Compared(Metered):
     """The agents of a case, which may ask for as much as the comparison has left."""
 
-    reached_cap: Callable[[], str | None]
-
     async def permit(self, calls: int) -> None:
-        if (reached := self.reached_cap()) is not None:
+        if (reached := self.spend.account.reached_cap()) is not None:
             raise SamplerError(reached, "The comparison has used up what it may.", stops_batch=True)

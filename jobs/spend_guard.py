@@ -27,6 +27,8 @@ FRESH_S = 0.2
 CALLS_A_CASE = 10
 """What a case is taken to need before one of its batch has ended."""
 
+_UNREAD = Standing(state=BatchState.PAUSED, totals=Totals(), failed=0, caps=Caps(), changed_at=None)
+"""Before the tables were read nothing may begin."""
 
 T = TypeVar("T")
 
@@ -41,6 +43,7 @@ class CaseSpend:
     before; ``stored`` are its calls in the tables. With ``all_requests`` those of what was broken off count too.
     """
 
+    account: "Account"
     all_requests: bool = False
     asked: int = 0
     bill: Bill = field(default_factory=Bill)
@@ -122,85 +125,60 @@ class Metered:
         self.spend.drew(calls, self.agents.cost_usd(self.case.configuration, usage, request.node))
 
 
-@dataclass(slots=True)
-class _Account:
-    """One batch: its open spends, and what was written to the tables since they were last read."""
+class Account:
+    """A batch or a comparison in this process: its ``standing`` when the tables were last read, the spends of its cases
+    under way, and what these wrote since. Threads may share it.
+    """
 
-    standing: Standing | None = None
-    workers: int = 1
-    looked_at: float = 0.0
-    looking_since: float = float("-inf")
-    spends: list[CaseSpend] = field(default_factory=list)
-    settled: list[tuple[float, Totals]] = field(default_factory=list)
-
-
-class SpendGuard:
-    """Asked for every draw batch; remembers each batch's state for ``fresh_s`` seconds. Threads may share it."""
-
-    def __init__(self, db: Database, *, fresh_s: float = FRESH_S, clock: Callable[[], float] = time.monotonic) -> None:
-        self._db = db
-        self._fresh_s = fresh_s
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._accounts: dict[str, _Account] = {}
+    def __init__(self, standing: Standing = _UNREAD, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.standing, self.spends = standing, list[CaseSpend]()
+        self._workers, self._clock = 1, clock
+        self._settled = list[tuple[float, Totals]]()
+        self._looked_at = self._looking_since = float("-inf")
+        self._lock = threading.RLock()
 
     @contextmanager
-    def spend(self, batch_id: str) -> Iterator[CaseSpend]:
-        """A spend for one case of the batch, open within the block; by its end all of it must be in the tables."""
-        spend = CaseSpend()
-        with self._lock:
-            self._accounts.setdefault(batch_id, _Account()).spends.append(spend)
+    def spend(self) -> Iterator[CaseSpend]:
+        """A spend for one case, open within the block; by its end all of it must be in the tables."""
+        spend = CaseSpend(self)
+        self.spends.append(spend)
         try:
             yield spend
         finally:
-            self.settle(batch_id, spend)
-            with self._lock:
-                account = self._accounts[batch_id]
-                account.spends.remove(spend)
-                if not account.spends:
-                    del self._accounts[batch_id]
+            self.settle(spend)
+            self.spends.remove(spend)
 
-    def settle(self, batch_id: str, spend: CaseSpend) -> None:
+    def settle(self, spend: CaseSpend) -> None:
         """Clear the spend: all that is on it was written to the tables a moment ago."""
         with self._lock:
-            written = spend.drawn + Totals(lost_calls=spend.bill.requests)
-            self._accounts[batch_id].settled.append((self._clock(), written))
+            self._settled.append((self._clock(), spend.drawn + Totals(lost_calls=spend.bill.requests)))
             spend.stored += spend.drawn.calls
             spend.asked, spend.bill, spend.drawn = 0, Bill(), Totals()
 
-    def must_look(self, batch_id: str) -> bool:
+    def must_look(self) -> bool:
         """Whether it is the caller's turn to read the tables."""
         now = self._clock()
         with self._lock:
-            account = self._accounts[batch_id]
-            others_turn = now - account.looking_since < self._fresh_s
-            if account.standing is not None and now - account.looked_at < (1 + others_turn) * self._fresh_s:
+            others_turn = now - self._looking_since < FRESH_S
+            if now - self._looked_at < (1 + others_turn) * FRESH_S:
                 return False
-            account.looking_since = now
+            self._looking_since = now
             return True
 
-    def look(self, batch_id: str) -> None:
+    def look(self, db: Database, batch_id: str) -> None:
         """Look at the tables again; blocking. Raises UnknownBatch."""
         begun = self._clock()
-        standing = batch_state.standing(self._db, batch_id)
-        workers = 1 if standing.caps == Caps() else self._count_workers()
+        standing = batch_state.standing(db, batch_id)
+        workers = 1
+        if standing.caps != Caps() and db.kind != "sqlite":  # they share what is left: an embedded database has one
+            with db.read() as conn:
+                workers = max(1, live_workers(conn, system_clock()))
         with self._lock:
-            account = self._accounts[batch_id]
-            account.standing, account.workers, account.looked_at = standing, workers, begun
+            self.standing, self._workers, self._looked_at = standing, workers, begun
             # What was written while we looked may be in what we saw: counted twice for a moment rather than not at all.
-            account.settled = [(at, written) for at, written in account.settled if at > begun]
+            self._settled = [(at, written) for at, written in self._settled if at > begun]
 
-    def _count_workers(self) -> int:
-        """How many workers share what is left: an embedded database has one."""
-        if self._db.kind == "sqlite":
-            return 1
-        with self._db.read() as conn:
-            return max(1, live_workers(conn, system_clock()))
-
-    def is_cancelled(self, batch_id: str) -> bool:
-        return self._standing(batch_id).state is BatchState.CANCELLED
-
-    def admits(self, batch_id: str, spend: CaseSpend) -> bool:
+    def admits(self, spend: CaseSpend) -> bool:
         """Whether the case may ask for its next draw batch now, or waits: others of this process may still use up the
         cap. Withdrawn where it may not.
 
@@ -212,63 +190,50 @@ class SpendGuard:
         SamplerError, which pauses the batch, for a cap on cost that this process alone knows to be reached, for no call
         in the tables has a price: what gives up now is lost there at no cost, and so would be whatever followed.
         """
-        standing, begun = self._standing(batch_id), spend.drawn.calls > 0
-        reached = self._reached_cap(batch_id, standing)
-        if standing.state is not BatchState.CANCELLED and (begun or standing.state is not BatchState.PAUSED):
-            if reached is None:
-                return self._leaves_enough(batch_id, standing, spend)
-            if not begun and standing.state is not BatchState.CAPPED:
-                return False
-        alone = standing.state not in STOPPED and not self._sum_written(batch_id, standing).calls
-        if alone and reached in ("max_cost", "cost_unknown"):
-            raise SamplerError(reached, "The cap on cost came before the first price.", stops_batch=True)
-        raise Withdrawn
+        with self._lock:
+            state, begun, reached = self.standing.state, spend.drawn.calls > 0, self.reached_cap()
+            if state is not BatchState.CANCELLED and (begun or state is not BatchState.PAUSED):
+                if reached is None:
+                    return self._leaves_enough(spend)
+                if not begun and state is not BatchState.CAPPED:
+                    return False
+            if reached in ("max_cost", "cost_unknown") and state not in STOPPED and not self._written().calls:
+                raise SamplerError(reached, "The cap on cost came before the first price.", stops_batch=True)
+            raise Withdrawn
 
-    def _standing(self, batch_id: str) -> Standing:
-        standing = self._accounts[batch_id].standing
-        if standing is None:
-            raise RuntimeError("look first")
-        return standing
-
-    def _reached_cap(self, batch_id: str, standing: Standing) -> str | None:
-        if standing.caps == Caps():
+    def reached_cap(self) -> str | None:
+        """The cap that is reached by what was used, calls under way included."""
+        if self.standing.caps == Caps():
             return None
-        known, asked = self._sum_spent(batch_id, standing)
-        return standing.caps.reached_cap(known) or _would_reach(standing.caps, known, asked)
+        with self._lock:
+            known, asked = self._spent()
+            return self.standing.caps.reached_cap(known) or self._would_reach(known, asked)
 
-    def _leaves_enough(self, batch_id: str, standing: Standing, spend: CaseSpend) -> bool:
+    def _leaves_enough(self, spend: CaseSpend) -> bool:
         """Whether the caps leave what this case needs beside the begun cases before it, in every worker alike; for the
         first they always do. Before a begun case are those that this process took up earlier, before another all of
         them. Until a call's price stands in the tables a cap on cost leaves enough for the first case only.
         """
-        if standing.caps == Caps():
+        earlier = self.spends[: self.spends.index(spend)] if spend.calls else self.spends
+        before = [one for one in earlier if one.calls]
+        if self.standing.caps == Caps() or not before:
             return True
-        with self._lock:
-            account = self._accounts[batch_id]
-            spends = account.spends[: account.spends.index(spend)] if spend.calls else account.spends
-            before = [one for one in spends if one.calls]
-        if not before:
-            return True
-        if standing.caps.max_cost_usd is not None and not self._sum_written(batch_id, standing).calls:
+        if self.standing.caps.max_cost_usd is not None and not self._written().calls:
             return False
-        known, asked = self._sum_spent(batch_id, standing)
+        known, asked = self._spent()
         each = max(1, round(known.calls / known.ended)) if known.ended else CALLS_A_CASE
         needed = sum(one.still_needs(each) for one in (*before, spend))
-        return _would_reach(standing.caps, known, asked + account.workers * needed - 1) is None
+        return self._would_reach(known, asked + self._workers * needed - 1) is None
 
-    def _sum_written(self, batch_id: str, standing: Standing) -> Totals:
-        with self._lock:
-            return sum((written for _, written in self._accounts[batch_id].settled), standing.totals)
+    def _written(self) -> Totals:
+        return sum((written for _, written in self._settled), self.standing.totals)
 
-    def _sum_spent(self, batch_id: str, standing: Standing) -> tuple[Totals, int]:
+    def _spent(self) -> tuple[Totals, int]:
         """What is drawn, in the tables or not yet, and how many calls are under way."""
-        with self._lock:
-            spends = list(self._accounts[batch_id].spends)
-        asked = sum(max(spend.asked, spend.bill.requests) for spend in spends)
-        return sum((spend.drawn for spend in spends), self._sum_written(batch_id, standing)), asked
+        asked = sum(max(spend.asked, spend.bill.requests) for spend in self.spends)
+        return sum((spend.drawn for spend in self.spends), self._written()), asked
 
-
-def _would_reach(caps: Caps, known: Totals, more: int) -> str | None:
-    """The cap that so many calls more reach, at the mean price or, before there is one, by their number alone."""
-    reached = caps.reached_cap(replace(known, lost_calls=known.lost_calls + more))
-    return None if reached == "cost_unknown" else reached
+    def _would_reach(self, known: Totals, more: int) -> str | None:
+        """The cap that so many calls more reach, at the mean price or, before there is one, by their number alone."""
+        reached = self.standing.caps.reached_cap(replace(known, lost_calls=known.lost_calls + more))
+        return None if reached == "cost_unknown" else reached

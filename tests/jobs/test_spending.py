@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from jobs.process import system_clock
-from jobs.spend_guard import FRESH_S, CaseSpend, SpendGuard, Withdrawn
+from jobs.spend_guard import FRESH_S, Account, CaseSpend, Withdrawn
 from screening.labels import Outcome
 from screening.pipeline.draws import SamplerError
 from storage.batches import batches
@@ -116,14 +116,14 @@ class Guarded:
         self.db, self.now = db, 0.0
         limits = {"max_calls": caps.max_calls, "max_cost_usd": caps.max_cost_usd}
         self.batch_id = batch_of.batch(db, ["a", "b", "c"], **limits)  # type: ignore[arg-type]
-        self.guard = SpendGuard(db, fresh_s=1.0, clock=lambda: self.now)
+        self.account = Account(clock=lambda: self.now)
         self.stack = contextlib.ExitStack()
         self.spends: dict[str, CaseSpend] = {}
 
     def play(self, script: str) -> None:
         for name in sorted(set(re.findall(r"\b([a-c])[-+=.?]", script))):
-            self.spends[name] = self.stack.enter_context(self.guard.spend(self.batch_id))
-        self.guard.look(self.batch_id)
+            self.spends[name] = self.stack.enter_context(self.account.spend())
+        self.look()
         for step in script.split():
             if re.fullmatch(r"[\d.]+s", step):
                 self.now = float(step[:-1])
@@ -141,16 +141,16 @@ class Guarded:
             count, _, cost = what.partition("@")
             spend.drew(int(count), None if cost == "?" else float(cost or 0))
         elif sign == ".":
-            self.guard.settle(self.batch_id, spend)
+            self.account.settle(spend)
         else:
             try:
-                found = "go" if self.guard.admits(self.batch_id, spend) else "wait"
+                found = "go" if self.account.admits(spend) else "wait"
             except (Withdrawn, SamplerError) as end:
                 found = end.kind if isinstance(end, SamplerError) else "none"
             assert found == what, step
 
     def look(self) -> None:
-        self.guard.look(self.batch_id)
+        self.account.look(self.db, self.batch_id)
 
     def commit(self) -> None:
         """Six draws of the first case that waits are in the tables."""
