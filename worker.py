@@ -7,14 +7,15 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, nullcontext
+from contextlib import closing
 
 from jobs.model_health import ModelHealth
 from jobs.notify import Notifier
 from jobs.overnight import OvernightRunner
 from jobs.process import DATABASE_THREADS, begin, exit_without_database, spare_loaded_objects, system_clock, worker_name
-from jobs.runner import AlreadyRunning, Runner, WorkerEnded, only_worker, runner_for
+from jobs.runner import AlreadyRunning, WorkerEnded, only_worker, runner_for
 from jobs.screening_job import ComparisonRunner, open_job
 from screening.settings import Settings
 from storage.database import Database
@@ -32,7 +33,7 @@ async def work(settings: Settings, db: Database) -> None:
         notifier = Notifier(db=db, settings=settings, name=job.worker, kind="worker", clock=system_clock)
         runner = runner_for(job, settings.cases_in_flight)
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, _stop, runner)
+            loop.add_signal_handler(number, _stop, runner.stop)
         overnight = OvernightRunner(job, settings.overnight_poll_s)
         beside = (_try_the_model(job.health, settings), overnight.run(), ComparisonRunner(job).run())
         tasks = [asyncio.create_task(one) for one in beside]
@@ -46,9 +47,9 @@ async def work(settings: Settings, db: Database) -> None:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _stop(runner: Runner) -> None:
+def _stop(stop: Callable[[], None]) -> None:
     """Ask the runner to end; what hangs then ends with the process: nothing that was committed depends on it."""
-    runner.stop()
+    stop()
     last = threading.Timer(STOPS_WITHIN_S, os._exit, [0])
     last.daemon = True
     last.start()
@@ -66,7 +67,7 @@ def main() -> int:
     with exit_without_database(log), closing(Database(settings.database_url, repeatable=True)) as db:
         db.prepare()
         try:
-            with only_worker(db.lock_file) if db.kind == "sqlite" else nullcontext():
+            with only_worker(db):
                 log.info("screening what is pending (%s, %s agents)", db.kind, settings.agents)
                 asyncio.run(work(settings, db))
         except (AlreadyRunning, WorkerEnded) as refusal:

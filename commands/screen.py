@@ -5,7 +5,7 @@ import hashlib
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from json import dumps
 from pathlib import Path
 from time import monotonic
@@ -203,7 +203,7 @@ async def screen_batch(
     async with open_job(settings, db, worker_name("command line "), patience_s=patience_s) as job:
         telling = asyncio.create_task(_keep_telling(tell))
         try:
-            with only_worker(db.lock_file) if db.kind == "sqlite" else nullcontext():
+            with only_worker(db):
                 await _work(job, settings, batch_id)
         except AlreadyRunning:
             say("a worker is at work on this database: waiting for it to screen this batch")

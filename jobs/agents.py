@@ -41,43 +41,34 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def model_settings(settings: Settings) -> ModelSettings:
-    key = settings.anthropic_api_key
+_USUAL = NodeAgent()
+
+
+def model_settings(settings: Settings, agent: NodeAgent = _USUAL) -> ModelSettings:
+    """What a node's model is asked with: the site's key goes to no other server than the one it was set for.
+    SamplerError for a server that the settings do not name.
+    """
+    server, key = None, settings.anthropic_api_key
+    if agent.server is not None and (server := settings.servers.get(agent.server)) is None:
+        raise SamplerError("unknown_server", f"The site's settings name no server {agent.server!r}.", stops_batch=True)
+    url = settings.anthropic_base_url if server is None else server.url
+    # Calls whose answers no longer matter are broken off as the administrator says, else where the address is local,
+    # which bills nothing; never at the paid service.
+    breaks_off = (server or settings).cancel_on_futility
     return ModelSettings(
-        model=settings.model,
-        temperature=settings.temperature,
-        base_url=settings.anthropic_base_url,
-        api_key=key.get_secret_value() if key else None,
+        model=agent.model or settings.model,
+        temperature=settings.temperature if agent.temperature is None else agent.temperature,
+        base_url=url,
+        api_key=key.get_secret_value() if key and server is None else None,
         requests_per_minute=settings.requests_per_minute,
         concurrency=settings.concurrency,
         call_timeout_s=settings.call_timeout_s,
         node_deadline_s=settings.node_deadline_s,
         accepted_names=settings.accepted_model_names,
-        breaks_off=_breaks_off(settings.cancel_on_futility, settings.anthropic_base_url),
-        protocol=settings.protocol,
+        breaks_off=url is not None and (is_local(url) if breaks_off is None else breaks_off),
+        protocol=agent.protocol or (server or settings).protocol,
         most_unknown=settings.logprobs_most_unknown,
     ).with_adaptive_calls()
-
-
-def settings_for(settings: Settings, agent: NodeAgent) -> ModelSettings:
-    """What this node's model is asked with: the site's key goes to no other server than the one it was set for.
-    SamplerError for a server that the settings do not name.
-    """
-    usual = model_settings(settings)
-    asked = replace(
-        usual,
-        model=agent.model or usual.model,
-        temperature=usual.temperature if agent.temperature is None else agent.temperature,
-        protocol=agent.protocol or usual.protocol,
-    )
-    if agent.server is None:
-        return asked
-    if agent.server not in settings.servers:
-        raise SamplerError("unknown_server", f"The site's settings name no server {agent.server!r}.", stops_batch=True)
-    server = settings.servers[agent.server]
-    spoken = agent.protocol or server.protocol
-    stops = _breaks_off(server.cancel_on_futility, server.url)
-    return replace(asked, base_url=server.url, protocol=spoken, api_key=None, breaks_off=stops).with_adaptive_calls()
 
 
 def describe_agents(settings: Settings, pipeline: PipelineConfig) -> Mapping[str, Any]:
@@ -96,23 +87,16 @@ def _servers_used(settings: Settings, pipeline: PipelineConfig) -> dict[str, Any
     used = {node.server for node in pipeline.nodes}
     for name, server in settings.servers.items():
         if name in used:
-            asked = settings_for(settings, NodeAgent(server=name))
+            asked = model_settings(settings, NodeAgent(server=name))
             path = {"path": asked.path_mark} if asked.path_mark else {}
             told[name] = {"host": asked.host, "protocol": server.protocol, **path}
     return {"servers": told} if told else {}
 
 
-def _breaks_off(said: bool | None, url: str | None) -> bool:
-    """Whether calls whose answers no longer matter are broken off there: as the administrator says, else where the
-    address is local, which bills nothing; never at the paid service.
-    """
-    return url is not None and (is_local(url) if said is None else said)
-
-
 def reads_off(settings: Settings, pipeline: PipelineConfig) -> bool:
     """Whether some agent's label is read off from its server's probabilities."""
     with suppress(SamplerError):  # a server that is not there reads off nothing
-        asked = (settings_for(settings, node.agent) for node in pipeline.nodes if not settings.simulated)
+        asked = (model_settings(settings, node.agent) for node in pipeline.nodes if not settings.simulated)
         return any(one.protocol == "logprobs" for one in asked)
     return False
 
@@ -137,7 +121,7 @@ def overnight_obstacle(settings: Settings, pipeline: PipelineConfig) -> str:
     if settings.simulated or settings.protocol != "messages":
         return "Message batches need a model behind the Messages API."
     usual = model_settings(settings)
-    others = [node.title for node in pipeline.nodes if settings_for(settings, node.agent) != usual]
+    others = [node.title for node in pipeline.nodes if model_settings(settings, node.agent) != usual]
     return f"Message batches ask the site's own model alone, and {others[0]} has another." if others else ""
 
 
@@ -160,7 +144,7 @@ class Agents:
             present = sampler.describe()
         else:
             sampler = _ByNode(self, accepted_names(configuration))
-            usual = {} if self.settings.simulated else self.model_for(NodeAgent(), sampler.names).described
+            usual = {} if self.settings.simulated else self.model_for(_USUAL, sampler.names).described
             present = {**usual, **_servers_used(self.settings, configuration.pipeline)}
         if configuration.sampler != present:
             raise SamplerError(
@@ -173,7 +157,7 @@ class Agents:
     def model_for(self, agent: NodeAgent, names: tuple[str, ...] | None = None) -> HttpModel:
         """The model of a node, one a setting; ``names`` count in its answers. SamplerError for an unknown server."""
         if (agent, names) not in self._answering:
-            asked = settings_for(self.settings, agent)
+            asked = model_settings(self.settings, agent)
             asked = asked if names is None else replace(asked, accepted_names=names)
             if asked not in self._models:
                 prompts = load_prompts(self.settings.prompts_directory)
@@ -186,7 +170,7 @@ class Agents:
         """Dollars at list price of calls to this node's model; 0 for simulated agents, None where it is not known."""
         if configuration.sampler.get("sampler") == "simulated":
             return 0.0
-        agent = NodeAgent() if node is None else configuration.pipeline.node(node).agent
+        agent = _USUAL if node is None else configuration.pipeline.node(node).agent
         if agent.server is not None or configuration.sampler.get("own_server"):
             return None
         cost = cost_usd(agent.model or str(configuration.sampler["model"]), usage)

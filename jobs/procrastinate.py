@@ -18,7 +18,7 @@ from psycopg.sql import SQL, Identifier
 
 from jobs.process import retry_in_thread
 from jobs.runner import INTERACTIVE_PLACES, WorkerEnded
-from jobs.screening_job import UNWATCHED_EVERY_S, ScreeningJob
+from jobs.screening_job import ScreeningJob
 from storage.batches import pending
 from storage.schema import NEW_WORK
 
@@ -100,7 +100,8 @@ class ProcrastinateRunner:
             for queue, places in queues
         ]
         feeders = map(self._feed, _FEED_LOCKS)
-        return [*workers, self._listen(), *feeders, self._drop_dead_jobs(), self._withdraw_unwatched()]
+        watching = self._job.withdraw_unwatched(self._running, lambda: bool(self._busy or self._job.retries_soon))
+        return [*workers, self._listen(), *feeders, self._drop_dead_jobs(), watching]
 
     async def _listen(self) -> None:
         """Wakes the feeders when the database tells of new work; the library's own waiting looks ten times a second."""
@@ -130,13 +131,6 @@ class ProcrastinateRunner:
             await self._job.screen_case(case_id)
         finally:
             del self._running[case_id]
-
-    async def _withdraw_unwatched(self) -> None:
-        while True:
-            await asyncio.sleep(UNWATCHED_EVERY_S)
-            # else no text is under way that somebody might have left
-            if self._running or self._busy or self._job.retries_soon:
-                await self._job.withdraw_unwatched(self._running)
 
     async def _feed(self, queue: str) -> None:
         """Each queue has a feeder of its own, so that who waits never waits for a long list of a batch's cases."""

@@ -2,11 +2,10 @@
 them. Each function takes the database first, so that it runs beside the server as well (`jobs.computing`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, product
 
-from jobs.computing import Cache
 from screening.evaluation.agreement import (
     Coefficient,
     Ratings,
@@ -15,12 +14,10 @@ from screening.evaluation.agreement import (
     ratings_of,
     with_interval,
 )
-from screening.evaluation.audit import AuditCase
 from screening.evaluation.metrics import Proportion
-from screening.review.policy import Action, Actor, require
+from screening.review.policy import Actor
 from screening.review.review_form import ReviewLabel
 from screening.words import count_of
-from storage.batches.counts import Mark
 from storage.database import Database
 from storage.research.cells import MOST_LISTED
 from storage.research.reliability import audited_reviews
@@ -174,37 +171,18 @@ Kind = tuple[str, str]
 of them (empty).
 """
 
-NOT_BLIND = ("not blind", "")
-_FOUND: Mapping[str, Callable[[AuditCase], bool]] = {
-    "read": lambda case: case.state == "read",
-    "unsafe": lambda case: case.unsafe,
-    "inconclusive": lambda case: case.state == "inconclusive",
-}
-_kept: Cache[Mapping[Kind, tuple[str, ...]]] = Cache(2)
 
-
-def audit_counts(db: Database, actor: Actor, version: str, standing: Mark) -> Mapping[Kind, int]:
-    """How many cases of each kind the audit of a configuration holds. Raises Forbidden."""
-    return {kind: len(ids) for kind, ids in _cases(db, actor, version, standing).items()}
-
-
-def audit_ids(db: Database, actor: Actor, version: str, standing: Mark, kind: Kind) -> tuple[str, ...]:
-    """The first `MOST_LISTED` cases of a kind, in the order in which they were settled. Raises Forbidden."""
-    return _cases(db, actor, version, standing).get(kind, ())[:MOST_LISTED]
-
-
-def _cases(db: Database, actor: Actor, version: str, standing: Mark) -> Mapping[Kind, tuple[str, ...]]:
-    require(actor, Action.VIEW_RESULTS)  # also when somebody else's computation is in the cache
-    return _kept.of((version, standing), lambda: _by_kind(db, actor, version))
-
-
-def _by_kind(db: Database, actor: Actor, version: str) -> Mapping[Kind, tuple[str, ...]]:
-    found: dict[Kind, list[str]] = {NOT_BLIND: []}
+def audit_cases(db: Database, actor: Actor, version: str) -> Mapping[Kind, tuple[int, tuple[str, ...]]]:
+    """How many cases of each kind the audit of a configuration holds, and the first `MOST_LISTED` of them, in the order
+    in which they were settled. Raises Forbidden.
+    """
+    found: dict[Kind, list[str]] = {}
     for case_id, case in audited_reviews(db, actor, version):
         if case.unreadable:
-            found[NOT_BLIND].append(case_id)
-            continue
-        held = [words for words, holds in _FOUND.items() if holds(case)]
-        for words, cases in product(held, ("", case.outcome.value)):
-            found.setdefault((words, cases), []).append(case_id)
-    return {kind: tuple(ids) for kind, ids in found.items()}
+            kinds = [("not blind", "")]
+        else:
+            state = {"read": case.state == "read", "unsafe": case.unsafe, "inconclusive": case.state == "inconclusive"}
+            kinds = list(product((words for words, holds in state.items() if holds), ("", case.outcome.value)))
+        for kind in kinds:
+            found.setdefault(kind, []).append(case_id)
+    return {kind: (len(ids), tuple(ids[:MOST_LISTED])) for kind, ids in found.items()}

@@ -8,13 +8,15 @@ import logging
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from jobs.process import retry_in_thread
-from jobs.screening_job import UNWATCHED_EVERY_S, ScreeningJob
+from jobs.screening_job import ScreeningJob
 from storage.batches import pending
-from storage.database import Changes
+from storage.database import Changes, Database
+
+if TYPE_CHECKING:
+    from jobs.procrastinate import ProcrastinateRunner
 
 INTERACTIVE_PLACES = 4
 """Cases that somebody waits for which a worker takes beside the most it may of batches: no batch ever fills it."""
@@ -28,20 +30,10 @@ AFTER_A_BREAK_S = 1.0
 log = logging.getLogger(__name__)
 
 
-class Runner(Protocol):
-    """Takes pending cases until told to stop. Pause, resume and cancel are facts on the batch that it reads."""
-
-    async def run(self) -> None:
-        """Work until `stop`; cases in flight end at their next committed node."""
-        ...
-
-    def stop(self) -> None:
-        """Ask `run` to come to an end."""
-        ...
-
-
-def runner_for(job: ScreeningJob, places: int) -> Runner:
-    """The runner of this kind of database; the other's library is not even imported."""
+def runner_for(job: ScreeningJob, places: int) -> "LocalRunner | ProcrastinateRunner":
+    """The runner of this kind of database; the other's library is not even imported. It works until told to stop;
+    pause, resume and cancel are facts on the batch that it reads.
+    """
     if job.db.kind == "sqlite":
         return LocalRunner(job, places)
     from jobs.procrastinate import ProcrastinateRunner
@@ -58,14 +50,19 @@ class AlreadyRunning(RuntimeError):
 
 
 @contextmanager
-def only_worker(lock_file: Path) -> Iterator[None]:
-    """Hold the lock of an embedded database until the process dies, however; AlreadyRunning when another has it."""
-    lock_file.parent.mkdir(parents=True, exist_ok=True)
-    with lock_file.open("a") as file:
+def only_worker(db: Database) -> Iterator[None]:
+    """Hold the lock of an embedded database until the process dies, however; AlreadyRunning when another has it. A
+    database for several workers has none.
+    """
+    if db.kind != "sqlite":
+        yield
+        return
+    db.lock_file.parent.mkdir(parents=True, exist_ok=True)
+    with db.lock_file.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise AlreadyRunning(f"another worker already works on this database ({lock_file.name})") from None
+            raise AlreadyRunning(f"another worker already works on this database ({db.lock_file.name})") from None
         yield
 
 
@@ -93,7 +90,8 @@ class LocalRunner:
         await self.run()
 
     async def run(self) -> None:
-        beside = [asyncio.create_task(self._interactive()), asyncio.create_task(self._withdraw_unwatched())]
+        watching = self._job.withdraw_unwatched(self._running, self._looks_for_work)
+        beside = [asyncio.create_task(self._interactive()), asyncio.create_task(watching)]
         try:
             while not self._stopping.is_set():
                 await self._start_pending()
@@ -111,7 +109,10 @@ class LocalRunner:
         """Whether the last look found nothing, nothing was written since, and nothing comes due by itself."""
         if self._changes.poll() or self._running or self._next or self._job.retries_soon:
             self._quiet_until = 0.0
-        return asyncio.get_running_loop().time() < self._quiet_until
+        return not self._looks_for_work()
+
+    def _looks_for_work(self) -> bool:
+        return asyncio.get_running_loop().time() >= self._quiet_until
 
     async def _start_pending(self) -> None:
         loop = asyncio.get_running_loop()
@@ -134,13 +135,6 @@ class LocalRunner:
             if free > 0 and self._running:  # with nothing in flight the other look finds them too
                 for case_id in await self._pending_ids(free, interactive=True):
                     self._start(case_id)
-
-    async def _withdraw_unwatched(self) -> None:
-        while True:
-            await asyncio.sleep(UNWATCHED_EVERY_S)
-            if not self._running and asyncio.get_running_loop().time() < self._quiet_until:
-                continue
-            await self._job.withdraw_unwatched(self._running)
 
     async def _pending_ids(self, limit: int, *, interactive: bool | None = None, put_off: bool = False) -> list[str]:
         return await retry_in_thread(

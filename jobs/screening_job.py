@@ -6,7 +6,7 @@ It may be started twice, on any machine, after any crash: runs and outcomes are 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -181,13 +181,18 @@ class ScreeningJob:
         self._due_again = max(self._due_again, time.monotonic() + seconds + 1)
         return timedelta(seconds=seconds)
 
-    async def withdraw_unwatched(self, running: "Mapping[str, asyncio.Task[Any]]") -> None:
-        """Withdraw single texts that nobody watches; another process that runs one notices after its next draw
-        batch."""
-        for case_id in await retry_in_thread(single_texts.find_unwatched, self.db, self.clock(), UNWATCHED_AFTER):
-            await retry_in_thread(single_texts.withdraw, self.db, case_id, self.clock())
-            if task := running.get(case_id):
-                task.cancel()
+    async def withdraw_unwatched(self, running: "Mapping[str, asyncio.Task[Any]]", busy: Callable[[], bool]) -> None:
+        """Until cancelled, withdraw single texts that nobody watches, while there may be any: while one is running
+        or ``busy``. Another process that runs one notices after its next draw batch.
+        """
+        while True:
+            await asyncio.sleep(UNWATCHED_EVERY_S)
+            if not (running or busy()):
+                continue
+            for case_id in await retry_in_thread(single_texts.find_unwatched, self.db, self.clock(), UNWATCHED_AFTER):
+                await retry_in_thread(single_texts.withdraw, self.db, case_id, self.clock())
+                if task := running.get(case_id):
+                    task.cancel()
 
     @property
     def retries_soon(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from jobs.reviews import Kind, audit_counts, audit_ids, count_revisions
+from jobs.reviews import Kind, audit_cases, count_revisions
 from pages.research import claims, figures
 from pages.research.case_list import case_list
 from pages.research.reports import FLOW_AUDITED, FLOW_NOT_AUDITED, FLOW_SETTLED, flow, report_html, tally
@@ -126,7 +126,7 @@ def audit() -> None:
         "is what can no longer be reviewed blinded."
     )
     standing, reviews = configuration_now(db, version), REVIEW * count_reviews(db)
-    counts = compute(audit_counts, person, version, standing, cases=reviews)
+    by_kind = compute(audit_cases, person, version, standing=standing, cases=reviews)
 
     of_flow = dict(flow(found))
     behind = {
@@ -139,8 +139,8 @@ def audit() -> None:
         behind[words] = settled(of_flow[words[0].lower() + words[1:]], sampled=True, outcome=outcome)
         kinds |= {f"{words}, {said}": (name, outcome.value) for name, said in READ.items()}
     for words, kind in kinds.items():
-        look_up = partial(compute, audit_ids, person, version, standing, kind, cases=reviews)
-        behind[words] = counts.get(kind, 0), look_up
+        count, ids = by_kind.get(kind, (0, ()))
+        behind[words] = count, partial(tuple, ids)
     open_cases(behind, "Cases of the quality-check sample", "audit_cases")
     st.caption(
         "Cases whose review is pending are not listed: whoever reviews one must not know that it belongs to the sample."

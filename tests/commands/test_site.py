@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select, update
 
 import worker
-from jobs.agents import settings_for
+from jobs.agents import model_settings
 from screening.pipeline.config import PipelineConfig, preset
 from screening.pipeline.draws import SamplerError
 from screening.pipeline.files import read_pipeline, shipped_pipelines, write_pipeline
@@ -216,7 +216,7 @@ def test_each_node_asks_its_own_model_with_its_own_prompt_and_another_server_wit
     assert not any("test-key" in str(headers) for headers in ward.counters.headers)
     monkeypatch.delenv("SECOND_LOOK_SERVERS")  # a server that went away after the pipeline was put in force
     with pytest.raises(SamplerError, match="name no server 'ward'"):
-        settings_for(Settings(), ours.nodes[1].agent)
+        model_settings(Settings(), ours.nodes[1].agent)
 
 
 def test_without_a_pipeline_the_one_in_force_in_the_database_screens(tmp_path: Path, run: Run) -> None:

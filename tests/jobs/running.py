@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Table, func, select
 from jobs.agents import Agents, describe_agents
 from jobs.model_health import ModelHealth
 from jobs.process import system_clock
-from jobs.runner import LocalRunner, Runner, runner_for
+from jobs.runner import LocalRunner, runner_for
 from jobs.screening_job import ScreeningJob
 from screening.datasets.rows import NewCase
 from screening.labels import Label
@@ -142,13 +142,13 @@ def count(db: Database, table: Table, *where: ColumnElement[bool]) -> int:
 
 
 @asynccontextmanager
-async def running(db: Database, made_of: Agents, *, worker: str = "w1") -> AsyncIterator[Runner]:
+async def running(db: Database, made_of: Agents, *, worker: str = "w1") -> AsyncIterator[None]:
     """The database's runner at work; told to stop at the end."""
     job = ScreeningJob(db=db, agents=made_of, clock=system_clock, worker=worker)
     runner = runner_for(job, PLACES)
     task = asyncio.create_task(runner.run())
     try:
-        yield runner
+        yield
     finally:
         runner.stop()
         await task

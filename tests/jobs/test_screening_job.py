@@ -5,7 +5,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import aclosing, closing, contextmanager, nullcontext
+from contextlib import aclosing, closing, contextmanager
 from errno import EROFS
 from pathlib import Path
 
@@ -310,7 +310,7 @@ async def test_an_evaluation_beside_a_worker_screens_no_case_that_it_is_at(
     data = load_table(tmp_path / "posts.csv", read_table(tmp_path / "posts.csv", "posts.csv"))
     chosen = settings(database_url, {"sampler": "simulated", "simulated_latency_s": 0.05})
     write(db, text(NEVER_TWO_STARTS[db.kind]))
-    with only_worker(db.lock_file) if db.kind == "sqlite" else nullcontext():
+    with only_worker(db):
         async with running(db, agents(0.05), worker="the worker"):
             batch(db, 20)
             await until(lambda: unended(db) > 0)

@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from anthropic import AsyncAnthropic
 
-from jobs.agents import model_settings, settings_for
+from jobs.agents import model_settings
 from screening.labels import Outcome
 from screening.models.http import HttpModel, breaks_off, default_gate
 from screening.models.settings import ANTHROPIC_URL, VERSION, ModelSettings
@@ -267,5 +267,5 @@ def test_a_server_is_spared_what_no_longer_matters_where_it_bills_nothing_and_ea
     near, ward = "http://127.0.0.1:8000", "http://10.0.0.5:8080"
     servers = {"paid": "https://paid.example.org", "gateway": {"url": ward, "cancel_on_futility": False}, "ward": ward}
     settings = Settings(anthropic_base_url=near, servers=servers, _env_file=None)
-    found = {name: settings_for(settings, NodeAgent(server=name)).breaks_off for name in servers}
+    found = {name: model_settings(settings, NodeAgent(server=name)).breaks_off for name in servers}
     assert found == {"paid": False, "gateway": False, "ward": True}
