@@ -442,7 +442,9 @@ export class Desk {
     this.leave(kind, to);
   }
 
+  // Told of a moment late: by then it may be open once more.
   leaveClosed() {
+    if (this.dialog.open) return;
     this.way = null;
     this.draw();
   }
