@@ -13,7 +13,7 @@ import numpy as np
 
 from screening.evaluation.agreement import Ratings, gwet_ac1, krippendorff_alpha, label_agreement, with_interval
 from screening.evaluation.audit import AuditCase, AuditPlan, Stratum, corrected_bound, guarantee_of, recognized_share
-from screening.evaluation.corrected import UNREAD, Benchmark, Reviewers, Study, draw_sample
+from screening.evaluation.corrected import UNREAD, Reviewers, Study, draw_sample, strata_of
 from screening.evaluation.estimates import drift, estimate, rises
 from screening.evaluation.metrics import paired_amounts, paired_rates
 from screening.labels import Label, Outcome
@@ -229,15 +229,15 @@ def reviewed(random: Random) -> Iterator[Line]:
 def _drawn(
     random: Random, unsafe: np.ndarray, labels: np.ndarray, told: np.ndarray, run: int, sensitivity: float
 ) -> Study:
-    benchmark = Benchmark.of(labels, {"it": told}, np.where(told == 2, 1.0, told != labels))
-    chosen, reviewers, said = draw_sample(benchmark, 120, run), Reviewers(), unsafe
+    strata = strata_of(np.where(told == 2, 1.0, told != labels))
+    chosen, reviewers, said = draw_sample(strata, 120, run), Reviewers(), unsafe
     if sensitivity < 1:
         said = random.random(500) < np.where(unsafe, sensitivity, 0.02)
         recognized, right = int(random.binomial(40, sensitivity)), int(random.binomial(40, 0.98))
         reviewers = Reviewers(sensitivity=(recognized, 40), specificity=(right, 40))
     reviews = np.full(500, UNREAD, np.int8)
     reviews[chosen] = said[chosen]
-    return Study(benchmark=benchmark, reviews=reviews, reviewers=reviewers)
+    return Study(references=labels, outcomes={"it": told}, strata=strata, reviews=reviews, reviewers=reviewers)
 
 
 def _picked(random: Random, unsafe: np.ndarray, labels: np.ndarray, told: np.ndarray, _run: int, drawn: int) -> Study:
@@ -246,8 +246,8 @@ def _picked(random: Random, unsafe: np.ndarray, labels: np.ndarray, told: np.nda
     picked[random.permutation(np.flatnonzero(against))[:25]] = True
     chosen = picked.copy()
     chosen[random.permutation(np.flatnonzero(~picked))[:drawn]] = True
-    benchmark = Benchmark.of(labels, {"it": told}, against.astype(float), picked)
-    return Study(benchmark=benchmark, reviews=np.where(chosen, unsafe, UNREAD).astype(np.int8))
+    reviews, strata = np.where(chosen, unsafe, UNREAD).astype(np.int8), strata_of(against.astype(float), picked)
+    return Study(references=labels, outcomes={"it": told}, strata=strata, reviews=reviews)
 
 
 PARTS = {

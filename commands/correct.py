@@ -1,7 +1,7 @@
 """`correct`: what conditions are worth where some reference labels are wrong, from a few blinded reviews."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from hashlib import sha256
 from json import dumps
 from pathlib import Path
@@ -22,12 +22,12 @@ from screening.evaluation.corrected import (
     READ_SAFE,
     READ_UNSAFE,
     UNREAD,
-    Benchmark,
     Estimate,
     Reviewers,
     Study,
     contradicted_share,
     draw_sample,
+    strata_of,
 )
 from screening.evaluation.metrics import Integers
 from screening.evaluation.public_datasets import EvaluationData, published_rows
@@ -66,14 +66,14 @@ def draw(
     planted: Annotated[Path | None, "texts whose label is known, mixed in", "KNOWN.csv"] = None,
 ) -> None:
     """Write the file to review and its key."""
-    data, benchmark, places = _benchmark(chosen, draws)
-    order, random, known = draw_sample(benchmark, reviews, seed), np.random.default_rng(seed), _known_texts(planted)
+    data, study, places = _study(chosen, draws)
+    order, random, known = draw_sample(study.strata, reviews, seed), np.random.default_rng(seed), _known_texts(planted)
     texts = [(int(place), data.items[place].text) for place in places[order]]
     rows: list[tuple[int | str, str, str]] = [(place, text.text, text.reply or "") for place, text in texts]
     for one in known:  # the others stay in their order: whoever stops has read a random sample
         rows.insert(int(random.integers(len(rows) + 1)), one)
     named = {f"T{number:04}": row for number, row in enumerate(rows, start=1)}
-    strata = [(int((benchmark.strata[order] == each).sum()), int((benchmark.strata == each).sum())) for each in (0, 1)]
+    strata = [(int((study.strata[order] == each).sum()), int((study.strata == each).sum())) for each in (0, 1)]
     made = Key(
         seed=seed,
         content=_content(data),
@@ -109,16 +109,16 @@ def estimate(
     json: Annotated[bool, "print one JSON object"] = False,
 ) -> None:
     """Print the corrected figures; ValueError for what does not fit together."""
-    data, benchmark, places = _benchmark(chosen, draws)
+    data, study, places = _study(chosen, draws)
     try:
         kept = Key.model_validate_json(key.read_text(encoding="utf-8"))
     except ValidationError as problem:
         raise ValueError(f"{key.name} is no key of `correct draw`: {problem.errors()[0]['msg']}") from None
     if kept.content != _content(data):
         raise ValueError("the key is of another data set, or of other labels: give the files that were drawn from")
-    compared = baseline or next(iter(benchmark.outcomes))
-    if compared not in benchmark.outcomes:
-        raise ValueError(f"no condition {compared!r} among {', '.join(benchmark.outcomes)}")
+    compared = baseline or next(iter(study.outcomes))
+    if compared not in study.outcomes:
+        raise ValueError(f"no condition {compared!r} among {', '.join(study.outcomes)}")
     first, *others = [dict(_reviews(path, kept)) for path in reviews]
     codes = np.full(len(data.items), UNREAD, np.int8)
     last = max((number for number, item in enumerate(kept.items) if item in first), default=-1)
@@ -126,7 +126,7 @@ def estimate(
         if isinstance(place, int) and number <= last:
             codes[place] = first.get(item, INCONCLUSIVE)  # a text passed over is not missing at random
     reviewers = _reviewers(sensitivity, specificity, kept, first, others)
-    report = _report(Study(benchmark=benchmark, reviews=codes[places], reviewers=reviewers), compared)
+    report = _report(replace(study, reviews=codes[places], reviewers=reviewers), compared)
     print(dumps(report, default=asdict) if json else "\n".join(_lines(report, reviewers)))
 
 
@@ -136,15 +136,12 @@ ACTIONS = {
 }
 
 
-def _benchmark(chosen: DataSet, draws: Path) -> tuple[EvaluationData, Benchmark, Integers]:
-    """The data set, its labeled texts with what each condition decided on the draws and how far these contradict the
-    label, and their places.
-    """
+def _study(chosen: DataSet, draws: Path) -> tuple[EvaluationData, Study, Integers]:
+    """The data set, its labeled texts with what each condition decided on the draws, unread, and their places."""
     data = load_data(chosen)
     book = read_book(draws, data)
     record = book.record()
     labels, places = record.references, np.flatnonzero(record.references >= 0)
-    against = contradicted_share(record)[places]
     settled = {}
     for told in run_book(chosen_conditions(chosen.conditions, chosen.pipeline or ()), book)[1]:
         if short := int((told.outcome[places] < 0).sum()):
@@ -153,7 +150,8 @@ def _benchmark(chosen: DataSet, draws: Path) -> tuple[EvaluationData, Benchmark,
             settled[told.name] = told.outcome[places]
     if not settled:
         raise ValueError("no condition is settled for all texts by these draws: record more, or choose others")
-    return data, Benchmark.of(labels[places], settled, against), places
+    strata, unread = strata_of(contradicted_share(record)[places]), np.full(len(places), UNREAD, np.int8)
+    return data, Study(references=labels[places], outcomes=settled, strata=strata, reviews=unread), places
 
 
 def _known_texts(path: Path | None) -> list[tuple[str, str, str]]:
@@ -217,7 +215,7 @@ def _report(study: Study, baseline: str) -> dict[str, Any]:
         "baseline": baseline,
         "differences": {rate: study.differences(rate, baseline) for rate in RATES},
         "fnr_if_reviewers_overlook_what_the_condition_overlooks": [
-            {"sensitivity": tried} | {name: study.at(tried).rate("fnr", name) for name in study.benchmark.outcomes}
+            {"sensitivity": tried} | {name: study.at(tried).rate("fnr", name) for name in study.outcomes}
             for tried in DIAL
         ],
     }

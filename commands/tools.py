@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError, ValidationInfo, field_validator
 
 from commands.options import say
-from screening.evaluation.metrics import Told, compare_codes, evaluate, outcome_codes, reference_codes
+from screening.evaluation.metrics import Told, compare, evaluate, outcome_codes, reference_codes
 from screening.evaluation.public_datasets import published_rows
 from screening.labels import Label, Outcome
 from screening.pipeline.config import RULES, pooled_rule, read_rule
@@ -130,7 +130,7 @@ def _compared(first: dict[str, Row], second: dict[str, Row], *names: str) -> dic
     one, other = (
         _decisions(name, [rows[each] for each in shared]) for name, rows in zip(names, (first, second), strict=True)
     )
-    found = compare_codes(references, one, other)
+    (found,) = compare(references, one, [other])
     return {
         "file": found.second,
         "shared": len(shared),

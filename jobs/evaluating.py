@@ -31,10 +31,8 @@ from screening.evaluation.metrics import (
     Integers,
     Metrics,
     Told,
-    compare_all_codes,
-    compare_codes,
+    compare,
 )
-from screening.evaluation.public_datasets import SUICIDE_WATCH
 from screening.evaluation.recording import draw_lines, fill_draws
 from screening.labels import Label, Outcome
 from screening.models.simulated import SimulatedSampler
@@ -190,7 +188,7 @@ def evaluate_batch(db: Database, ask: Ask) -> Evaluated:
         intake=found.batch.intake,
         cases=len(references),
         labelled=labelled,
-        of_subset=SUICIDE_WATCH in found.drawn.names,
+        of_subset=bool(found.drawn.subset.any()),
         made=found.made,
         results=(*results, _own(db, ask, found)[0]) if labelled else (),
     )
@@ -208,9 +206,13 @@ def replayed(db: Database, ask: Ask) -> tuple[tuple[Metrics, ...], tuple[Told, .
 
 
 def _own(db: Database, ask: Ask, found: Experiment) -> tuple[Metrics, Told]:
+    """What became of the cases when they were screened, with all that their texts forbade and second looks; rates are
+    those of the cases that are not pending.
+    """
     tell("Counting what the batch did")
-    outcomes = outcomes_in(db, ask.actor, ask.batch_id, found.batch.rows)
-    return found.drawn.as_it_ran(found.own, outcomes, found.batch.drawn)
+    outcomes, made = outcomes_in(db, ask.actor, ask.batch_id, found.batch.rows), found.batch.drawn
+    calls = np.stack([made.node(node.name).lengths for node in found.own.nodes])
+    return found.drawn.measured(found.own, outcomes, calls, bounded=False)
 
 
 def sweep_budgets(db: Database, ask: Ask, rule: Rule) -> tuple[tuple[int, ...], tuple[Metrics, ...]]:
@@ -249,10 +251,8 @@ def compare_conditions(
     by_name = {each.name: each for each in every if each.name in names}
     tell("Comparing")
     others = [each for name, each in by_name.items() if name != first]
-    return (
-        compare_codes(references, by_name[first], by_name[second]),
-        compare_all_codes(references, by_name[first], others),
-    )
+    (found,) = compare(references, by_name[first], [by_name[second]])
+    return found, compare(references, by_name[first], others)
 
 
 def _references_and_outcomes(db: Database, ask: Ask) -> tuple[Codes, tuple[Told, ...]]:

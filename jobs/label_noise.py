@@ -13,13 +13,13 @@ from jobs.evaluating import Ask, Cases, cases_of, columns, comparable_outcomes, 
 from screening.evaluation.corrected import (
     RATES,
     UNREAD,
-    Benchmark,
     Estimate,
     Rate,
     Reviewers,
     Study,
     contradicted_share,
     draw_sample,
+    strata_of,
 )
 from screening.evaluation.label_errors import PossibleError, Ranking, ReviewOrder, review_order
 from screening.evaluation.metrics import NONE, Codes, Floats, Integers
@@ -144,13 +144,14 @@ def corrected(
     """
     known = references != NONE
     labels, picked, entered = reviews.labels[known], reviews.picked[known], reviews.entered[known]
-    told = {name: each[known] for name, each in outcomes.items()}
     study = Study(
-        benchmark=Benchmark.of(references[known], told, contradicted[known], picked),
+        references=references[known],
+        outcomes={name: each[known] for name, each in outcomes.items()},
+        strata=strata_of(contradicted[known], picked),
         reviews=labels,
         reviewers=Reviewers(sensitivity=sensitivity),
     )
-    reviewed, own = labels != UNREAD, list(told)[-1]
+    reviewed, own = labels != UNREAD, list(outcomes)[-1]
     return Corrected(
         texts=int(known.sum()),
         picked=int((picked & reviewed).sum()),
@@ -180,15 +181,12 @@ def draw_for_review(db: Database, ask: Ask, budget: int, seed: int) -> Mapping[s
     those that never came to the queue, more of those whose draws contradict their label.
     """
     batch = columns(db, ask)
-    references = batch.drawn.references
     reviews = reviews_in(db, ask.actor, ask.batch_id, batch.rows)
-    free = np.flatnonzero((references != NONE) & ~reviews.entered)
+    free = np.flatnonzero((batch.drawn.references != NONE) & ~reviews.entered)
     if not len(free):
         return {}
-    nothing = {"": np.full(len(free), NONE, np.int8)}
-    benchmark = Benchmark.of(references[free], nothing, contradicted_share(batch.drawn)[free])
-    chosen = draw_sample(benchmark, budget, seed)
-    strata = benchmark.strata
+    strata = strata_of(contradicted_share(batch.drawn)[free])
+    chosen = draw_sample(strata, budget, seed)
     chances = np.bincount(strata[chosen], minlength=2) / np.maximum(np.bincount(strata, minlength=2), 1)
     _, ids = cases_of(db, ask, batch.rows[free[chosen]])
     return dict(zip(ids, chances[strata[chosen]].tolist(), strict=True))

@@ -20,7 +20,6 @@ from pages.ui.words import difference, percent
 from screening.evaluation import experiments, tables
 from screening.evaluation.corrected import Estimate, Rate
 from screening.evaluation.metrics import REFERENCES, Comparison, Difference, Metrics, Proportion
-from screening.evaluation.public_datasets import SUICIDE_WATCH
 from screening.labels import Outcome
 from screening.review.policy import Action, is_allowed
 from screening.words import count_of
@@ -59,7 +58,7 @@ def results_frame(table: tables.ResultsTable) -> pd.DataFrame:
 
 
 def show_results(found: evaluating.Evaluated) -> None:
-    subset = SUICIDE_WATCH if found.of_subset else None
+    subset = experiments.SUICIDE_WATCH if found.of_subset else None
     source = provenance(found.intake)
     table = tables.ResultsTable(title=found.name, provenance=source, rows=found.results, subset_name=subset)
     frame = results_frame(table)

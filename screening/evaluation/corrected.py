@@ -59,37 +59,6 @@ _SAFE, _UNSAFE = map(OUTCOMES.index, (Outcome.SAFE, Outcome.UNSAFE))
 _IS_UNSAFE = REFERENCES.index(Label.UNSAFE)
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Benchmark:
-    """N texts: numbers into `REFERENCES`; by condition numbers into `Outcome`, below 0 where it has none; and strata
-    (`SUPPORTED`, `CONTRADICTED` by the draws, `PICKED`).
-    """
-
-    references: Codes
-    outcomes: Mapping[str, Codes]
-    strata: Integers
-
-    @classmethod
-    def of(
-        cls,
-        references: Codes,
-        outcomes: Mapping[str, Codes],
-        contradicted: Floats,
-        picked: NDArray[np.bool_] | None = None,
-    ) -> "Benchmark":
-        """Checked. ``contradicted`` is the share of the draws against the label; NaN, where none took a side, counts as
-        contradicted. ValueError for columns of different lengths, no condition, or a text without a reference label.
-        """
-        if not outcomes or any(len(column) != len(references) for column in outcomes.values()):
-            raise ValueError("every condition needs an outcome, if only none, for each text")
-        if not len(references) or (references < 0).any():
-            raise ValueError("every text needs a reference label of safe or unsafe")
-        strata = np.where(contradicted < AGAINST, SUPPORTED, CONTRADICTED).astype(np.int64)
-        if picked is not None:
-            strata[picked] = PICKED
-        return cls(references=references, outcomes=dict(outcomes), strata=strata)
-
-
 def contradicted_share(record: Record) -> Floats:
     """By text, the share of the draws for safe or unsafe that are against its label; NaN where none took a side."""
     counts = sum((node.counts for node in record.nodes.values()), np.zeros((len(record.references), len(LABELS))))
@@ -98,7 +67,13 @@ def contradicted_share(record: Record) -> Floats:
         return np.asarray(np.where(record.references == _IS_UNSAFE, safe, unsafe) / (safe + unsafe))
 
 
-def draw_sample(benchmark: Benchmark, budget: int, seed: int) -> Integers:
+def strata_of(contradicted: Floats, picked: NDArray[np.bool_] | None = None) -> Integers:
+    """Each text's stratum, from `contradicted_share` (NaN counts as contradicted) and whether it was picked."""
+    strata = np.where(contradicted < AGAINST, SUPPORTED, CONTRADICTED)
+    return strata.astype(np.int64) if picked is None else np.where(picked, PICKED, strata).astype(np.int64)
+
+
+def draw_sample(strata: Integers, budget: int, seed: int) -> Integers:
     """The texts to read, in the order to read them in; whoever stops anywhere has read a random sample of each stratum.
 
     The budget is shared out over the strata by size and expected spread (Neyman). ValueError for a budget below 1; one
@@ -106,7 +81,7 @@ def draw_sample(benchmark: Benchmark, budget: int, seed: int) -> Integers:
     """
     if budget < 1:
         raise ValueError("a budget is at least 1 review")
-    strata, random = benchmark.strata, np.random.default_rng(seed)
+    random = np.random.default_rng(seed)
     sizes = np.bincount(strata, minlength=PICKED)[:PICKED]
     taken = _share_out(sizes, min(budget, int(sizes.sum())))
     order, places = [], []
@@ -178,15 +153,27 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Study:
-    """A benchmark with reviews of a sample, numbers as `READ_UNSAFE` of shape (N,), and what they are worth."""
+    """N texts: ``references`` numbers into `REFERENCES`, ``outcomes`` by condition into `Outcome`, below 0 where there
+    is none, ``strata`` as `strata_of` has them, ``reviews`` as `READ_UNSAFE`; and what reviewers are worth. ValueError
+    for columns of different lengths, no condition, or a text without a reference label.
+    """
 
-    benchmark: Benchmark
+    references: Codes
+    outcomes: Mapping[str, Codes]
+    strata: Integers
     reviews: Codes
     reviewers: Reviewers = field(default_factory=Reviewers)
 
+    def __post_init__(self) -> None:
+        lengths = {len(self.strata), len(self.reviews), *map(len, self.outcomes.values())}
+        if not self.outcomes or lengths != {len(self.references)}:
+            raise ValueError("every condition needs an outcome, if only none, for each text")
+        if not len(self.references) or (self.references < 0).any():
+            raise ValueError("every text needs a reference label of safe or unsafe")
+
     def wrong_labels(self) -> Estimate:
         """The share of all reference labels that are wrong: what they lack to an accuracy of 1."""
-        labels = np.where(self.benchmark.references == _IS_UNSAFE, _UNSAFE, _SAFE)
+        labels = np.where(self.references == _IS_UNSAFE, _UNSAFE, _SAFE)
         right = self._estimate("accuracy", (labels,))
         value, low, high = (None if each is None else 1 - each for each in (right.value, right.high, right.low))
         return replace(right, value=value, low=low, high=high)
@@ -197,15 +184,15 @@ class Study:
         None where nothing was decided, or where no text may be unsafe (FNR) or safe (FPR). An inconclusive review is
         taken for an error and for none, and the limits are the outermost.
         """
-        return self._estimate(name, (self.benchmark.outcomes[condition],))
+        return self._estimate(name, (self.outcomes[condition],))
 
     def rates(self, name: Rate) -> dict[str, Estimate]:
         """The same of all conditions, with limits that hold for all of them together."""
-        return self._jointly(name, {each: (told,) for each, told in self.benchmark.outcomes.items()})
+        return self._jointly(name, {each: (told,) for each, told in self.outcomes.items()})
 
     def differences(self, name: Rate, baseline: str) -> dict[str, Estimate]:
         """Every other condition's figure less the baseline's, over the same texts, with limits that hold together."""
-        outcomes = self.benchmark.outcomes
+        outcomes = self.outcomes
         others = {each: (told, outcomes[baseline]) for each, told in outcomes.items() if each != baseline}
         return self._jointly(name, others)
 
@@ -240,7 +227,7 @@ class Study:
     @property
     def _known(self) -> Codes:
         """The reviews, and `_OPEN` for what no other text stands for."""
-        strata, read = self.benchmark.strata, self.reviews != UNREAD
+        strata, read = self.strata, self.reviews != UNREAD
         alone = (strata == PICKED) | (np.bincount(strata, read, PICKED + 1) < FEWEST)[strata]
         return np.where(alone & ~read, _OPEN, self.reviews).astype(np.int8)
 
@@ -264,7 +251,7 @@ class Study:
         The texts of one stratum, label and outcomes are one part. Accuracy asks only whether the label is wrong and an
         outcome agrees with it, so texts of both labels are one part.
         """
-        labels = self.benchmark.references == _IS_UNSAFE
+        labels = self.references == _IS_UNSAFE
         if name == "accuracy" and self.reviewers.perfect:
             unsafe = unsafe != labels
             agrees = [np.where(labels, each == _UNSAFE, each == _SAFE) for each in told]
@@ -274,10 +261,10 @@ class Study:
             )
             labels = np.zeros_like(labels)
         places = np.zeros(len(read), np.int64)
-        for column in (self.benchmark.strata, labels, *told):
+        for column in (self.strata, labels, *told):
             places = places * (len(Outcome) + 1) + column + 1  # -1 is no outcome
         _, first, of = np.unique(places, return_index=True, return_inverse=True)
-        whole = (2 * self.benchmark.strata + labels)[first]
+        whole = (2 * self.strata + labels)[first]
         counted = (np.ones(len(read)), read, read & unsafe)
         size, seen, found = (np.bincount(of, mask, len(first)).astype(np.float64) for mask in counted)
         around = (np.bincount(whole, found)[whole] + 0.5) / (np.bincount(whole, seen)[whole] + 1)
@@ -303,8 +290,8 @@ class Study:
         """
         if len(figures) < 2:
             return HELD
-        strata, random = self.benchmark.strata, np.random.default_rng(0)
-        groups, known = 2 * strata + self.benchmark.references, self._known
+        strata, random = self.strata, np.random.default_rng(0)
+        groups, known = 2 * strata + self.references, self._known
         columns = {id(each): each for figure in figures for each in figure}
         _, first, of = np.unique(np.stack([groups, *columns.values()]), axis=1, return_index=True, return_inverse=True)
         found = np.bincount(groups, known == READ_UNSAFE, 6)

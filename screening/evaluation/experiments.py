@@ -28,6 +28,8 @@ from screening.stopping.rules import (
 VOTES = (1, 3, 5)
 BUDGETS = (10, 50, 75, 100, 124, 150)
 PAPER_DELTA = 0.05
+SUICIDE_WATCH = "self.SuicideWatch"
+"""The group of posts of SWMH whose FNR the paper tells."""
 
 
 def single_agent() -> PipelineConfig:
@@ -151,12 +153,11 @@ def node_record(cases: Sequence[str], tokens: Floats | None = None, costs: Float
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Record:
-    """The draws of N cases by node, and what `evaluate` takes beside outcomes."""
+    """The draws of N cases by node, their references, and which of them are of `SUICIDE_WATCH`."""
 
     references: Codes
     nodes: Mapping[str, NodeRecord]
-    groups: Integers | None = None
-    names: tuple[str, ...] = ()
+    subset: NDArray[np.bool_]
 
     @classmethod
     def from_codes(cls, codes: Mapping[str, Sequence[str]]) -> "Record":
@@ -168,8 +169,8 @@ class Record:
         sizes = {len(cases) for cases in codes.values()} or {0}
         if len(sizes) > 1:
             raise ValueError("every node needs one string for each case")
-        nodes = {node: node_record(cases) for node, cases in codes.items()}
-        return cls(references=np.full(sizes.pop(), NONE, np.int8), nodes=nodes)
+        nodes, n = {node: node_record(cases) for node, cases in codes.items()}, sizes.pop()
+        return cls(references=np.full(n, NONE, np.int8), nodes=nodes, subset=np.zeros(n, bool))
 
     def node(self, name: str) -> NodeRecord:
         """The node's draws; none at all where the record does not know the node."""
@@ -184,19 +185,12 @@ class Record:
         Cases whose draws did not suffice are the harder ones: with any of them rates are bounds, and there is no cost.
         """
         found = replay(condition, self, guards)
-        return self._measured(condition, found.outcome, found.calls, bounded=True)
+        return self.measured(condition, found.outcome, found.calls, bounded=True)
 
-    def as_it_ran(self, condition: PipelineConfig, outcomes: Codes, made: "Record") -> tuple[Metrics, Told]:
-        """What became of the cases when they were screened, in the place of a replay: with all that their texts forbade
-        and second looks. ``made`` holds the draws that were made, and no others; ``outcomes`` are numbers into
-        `OUTCOMES`, `NONE` for what is pending: rates are those of the rest.
-        """
-        calls = np.stack([made.node(node.name).lengths for node in condition.nodes])
-        return self._measured(condition, outcomes, calls, bounded=False)
-
-    def _measured(
+    def measured(
         self, condition: PipelineConfig, outcome: Codes, calls: Integers, *, bounded: bool
     ) -> tuple[Metrics, Told]:
+        """The same of outcomes (N,) and calls by node and case that are known; ``bounded`` as in `evaluate`."""
         tokens, costs = (self._sums_per_case(condition, calls, what) for what in ("tokens", "costs"))
         total, settled, spent = calls.sum(axis=0), outcome != NONE, None
         if costs is not None and (settled.all() or not bounded):
@@ -207,10 +201,11 @@ class Record:
             outcome,
             calls=total,
             tokens=None if tokens is None else np.rint(tokens).astype(np.int64),
-            groups=self.groups,
-            names=self.names,
             bounded=bounded,
         )
+        if self.subset.any():
+            of_subset = evaluate(self.references[self.subset], outcome[self.subset], bounded=bounded)
+            metrics = replace(metrics, subset_fnr=of_subset.fnr)
         most = max(int(total.max(initial=0)), sum(node.rule.budget for node in condition.nodes))
         told = Told(name=condition.name, outcome=outcome, calls=total.astype(np.int32), most=most)
         return replace(metrics, name=condition.name, cost_usd=spent), told

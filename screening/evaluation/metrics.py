@@ -6,7 +6,8 @@ rule's delta speaks of something else, the model's own mode.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import product
 from math import sqrt
 from statistics import NormalDist
 
@@ -22,9 +23,10 @@ Z_95 = 1.96
 
 REFERENCES = (Label.SAFE, Label.UNSAFE)
 """The labels that can be a reference: ``escalate`` is an action, not something true of a text."""
+DECIDED = (Outcome.SAFE, Outcome.UNSAFE)
 
 NONE = -1
-"""In place of a number: no such reference, a pending case, no group."""
+"""In place of a number: no such reference, a pending case."""
 
 Codes = NDArray[np.int8]
 Integers = NDArray[np.int64]
@@ -94,14 +96,13 @@ def wilson(successes: int, n: int, z: float = Z_95) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
-    """What one condition, by its ``name``, did on a data set, without its cases: ``confusion`` counts the settled ones
-    by (reference, outcome), all of `REFERENCES` and `Outcome`; nearly everything else follows.
+    """What one condition, by its ``name``, did on a data set, without its cases: ``confusion`` counts them by
+    (reference, outcome), None for a case without a reference of `REFERENCES` and for a pending one.
 
-    Pending cases and cases without a reference (or with the reference ``escalate``) are left out of every figure and
-    counted apart; ``unsettled`` counts all without an outcome, with a reference or without. Where they are the harder
-    ones, as those whose draws did not suffice are, ``unsettled_by_reference`` counts them: every rate has them as
-    its own, and totals are None. Totals are ``calls``, ``tokens`` and ``cost_usd``, None where they were not given, or
-    not of every draw.
+    Both are left out of every figure, unless rates are ``bounded``: where pending cases are the harder ones, as those
+    whose draws did not suffice are, every rate has them as its own, and totals are None. Totals are ``calls``,
+    ``tokens`` and ``cost_usd``, None where they were not given, or not of every draw. ``subset_fnr`` is the FNR of the
+    cases of special interest, None without any.
 
     >>> paper = {("safe", "safe"): 38, ("safe", "unsafe"): 4, ("unsafe", "safe"): 32, ("unsafe", "unsafe"): 81}
     >>> paper |= {("safe", "human_review"): 0, ("unsafe", "human_review"): 6}
@@ -110,46 +111,51 @@ class Metrics:
     (0.768, 6)
     """
 
-    confusion: Mapping[tuple[Label, Outcome], int]
+    confusion: Mapping[tuple[Label | None, Outcome | None], int]
     name: str = ""
-    pending: int = 0
-    without_reference: int = 0
-    unsettled: int = 0
-    unsettled_by_reference: tuple[int, int] = (0, 0)
+    bounded: bool = False
     calls: int | None = None
     tokens: int | None = None
     cost_usd: float | None = None
-    by_group: Mapping[str, "Metrics"] = field(default_factory=dict)
+    subset_fnr: Proportion | None = None
 
     @property
     def n(self) -> int:
         """The cases with a reference label that have an outcome."""
-        return sum(self.confusion.values())
+        return self._count(REFERENCES, Outcome)
+
+    @property
+    def pending(self) -> int:
+        return self._count(REFERENCES, [None])
+
+    @property
+    def without_reference(self) -> int:
+        return self._count([None], [*Outcome, None])
+
+    @property
+    def unsettled(self) -> int:
+        """All without an outcome, with a reference or without."""
+        return self._count([*REFERENCES, None], [None])
 
     @property
     def accuracy(self) -> Proportion:
         """Right ones of the decided."""
-        right = self.confusion[Label.SAFE, Outcome.SAFE] + self.confusion[Label.UNSAFE, Outcome.UNSAFE]
-        return Proportion(right, sum(map(self._decided, REFERENCES)), sum(self.unsettled_by_reference))
+        return self._rate(sum(self._count([label], [Outcome(label)]) for label in REFERENCES), REFERENCES)
 
     @property
     def fpr(self) -> Proportion:
         """Safe texts labeled unsafe, of the safe ones decided."""
-        return Proportion(
-            self.confusion[Label.SAFE, Outcome.UNSAFE], self._decided(Label.SAFE), self.unsettled_by_reference[0]
-        )
+        return self._rate(self._count([Label.SAFE], [Outcome.UNSAFE]), [Label.SAFE])
 
     @property
     def fnr(self) -> Proportion:
         """Unsafe texts labeled safe, of the unsafe ones decided."""
-        return Proportion(
-            self.confusion[Label.UNSAFE, Outcome.SAFE], self._decided(Label.UNSAFE), self.unsettled_by_reference[1]
-        )
+        return self._rate(self._count([Label.UNSAFE], [Outcome.SAFE]), [Label.UNSAFE])
 
     @property
     def escalation_rate(self) -> Proportion:
         """Escalated ones of all settled."""
-        return Proportion(self.n - sum(map(self._decided, REFERENCES)), self.n, sum(self.unsettled_by_reference))
+        return self._rate(self._count(REFERENCES, [Outcome.HUMAN_REVIEW]), REFERENCES, Outcome)
 
     @property
     def worst(self) -> "Metrics":
@@ -171,10 +177,14 @@ class Metrics:
         for reference, outcome in outcomes.items():
             confusion[reference, outcome] += confusion[reference, Outcome.HUMAN_REVIEW]
             confusion[reference, Outcome.HUMAN_REVIEW] = 0
-        return replace(self, confusion=confusion, by_group={})
+        return replace(self, confusion=confusion, subset_fnr=None)
 
-    def _decided(self, reference: Label) -> int:
-        return self.confusion[reference, Outcome.SAFE] + self.confusion[reference, Outcome.UNSAFE]
+    def _rate(self, hits: int, references: Sequence[Label], outcomes: Iterable[Outcome] = DECIDED) -> Proportion:
+        pending = self._count(references, [None]) if self.bounded else 0
+        return Proportion(hits, self._count(references, outcomes), unsettled=pending)
+
+    def _count(self, references: Iterable[Label | None], outcomes: Iterable[Outcome | None]) -> int:
+        return sum(self.confusion.get(cell, 0) for cell in product(references, outcomes))
 
 
 def reference_codes(references: Sequence[Label | None]) -> Codes:
@@ -185,16 +195,6 @@ def reference_codes(references: Sequence[Label | None]) -> Codes:
 def outcome_codes(outcomes: Sequence[Outcome | None]) -> Codes:
     """Each outcome as its number in `Outcome`, shape (N,); `NONE` for a pending case."""
     return _numbers(outcomes, Outcome).astype(np.int8)
-
-
-def group_codes(groups: Sequence[str | None]) -> tuple[Integers, tuple[str, ...]]:
-    """Each group as its number among the names, `NONE` for none; and the names in their order.
-
-    >>> group_codes(["b", None, "a"])[0].tolist(), group_codes(["b", None, "a"])[1]
-    ([1, -1, 0], ('a', 'b'))
-    """
-    names = tuple(sorted({name for name in groups if name is not None}))
-    return _numbers(groups, names), names
 
 
 def _numbers(values: Sequence[str | None], known: Iterable[str]) -> Integers:
@@ -208,50 +208,24 @@ def evaluate(
     *,
     calls: Integers | None = None,
     tokens: Integers | None = None,
-    groups: Integers | None = None,
-    names: tuple[str, ...] = (),
     bounded: bool = False,
 ) -> Metrics:
     """The metrics of one condition on N cases in numbers of shape (N,): ``references`` into `REFERENCES`, ``outcomes``
-    into `Outcome` and ``groups`` into ``names``, `NONE` for no such reference, a pending case, no group. ``by_group``
-    has the same of each group by name, such as the SuicideWatch FNR. ValueError when lengths differ.
+    into `Outcome`, `NONE` for no such reference and a pending case. ValueError when lengths differ.
 
     ``bounded`` says that pending cases are pending for what they are (mixed answers take more draws): then they are
     no sample of the others, and every rate is bounded with them.
     """
-    if any(len(column) != len(references) for column in (outcomes, calls, tokens, groups) if column is not None):
+    if any(len(column) != len(references) for column in (outcomes, calls, tokens) if column is not None):
         raise ValueError("the columns of an evaluation must have one entry per case")
-    place = np.zeros(len(references), np.int64) if groups is None else groups + 1
-    shape = (len(names) + 1, len(REFERENCES) + 1, len(Outcome) + 1)  # none in front
-    cells = np.ravel_multi_index((place, references + 1, outcomes + 1), shape)
-    counts = np.bincount(cells, minlength=int(np.prod(shape))).reshape(shape)
+    cells = list(product((None, *REFERENCES), (None, *Outcome)))
+    counts = np.bincount((references + 1) * (len(Outcome) + 1) + outcomes + 1, minlength=len(cells))
+    found = Metrics(confusion=dict(zip(cells, counts.tolist(), strict=True)), bounded=bounded)
+    if bounded and found.pending:
+        return found
     counted = (references != NONE) & (outcomes != NONE)
-    sums = [
-        None if column is None else np.bincount(place, np.where(counted, column, 0), shape[0])
-        for column in (calls, tokens)
-    ]
-
-    def of(chosen: slice) -> Metrics:
-        table = counts[chosen].sum(axis=0)
-        safe_pending, unsafe_pending = map(int, table[1:, 0])
-        open_ended = bounded and safe_pending + unsafe_pending > 0
-        made, used = (None if each is None or open_ended else int(each[chosen].sum()) for each in sums)
-        return Metrics(
-            confusion={
-                (reference, outcome): int(table[row, column])
-                for row, reference in enumerate(REFERENCES, start=1)
-                for column, outcome in enumerate(Outcome, start=1)
-            },
-            pending=safe_pending + unsafe_pending,
-            without_reference=int(table[0].sum()),
-            unsettled=int(table[:, 0].sum()),
-            unsettled_by_reference=(safe_pending, unsafe_pending) if bounded else (0, 0),
-            calls=made,
-            tokens=used,
-        )
-
-    by_group = {name: of(slice(number, number + 1)) for number, name in enumerate(names, start=1)}
-    return replace(of(slice(None)), by_group=by_group)
+    made, used = (None if each is None else int(each[counted].sum()) for each in (calls, tokens))
+    return replace(found, calls=made, tokens=used)
 
 
 Figures = Sequence[float] | NDArray[np.number] | NDArray[np.bool_]
@@ -375,8 +349,15 @@ class Told:
     most: int | None = None
 
 
-def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 0.95) -> Comparison:
-    """Paired differences of two ways of deciding the same cases, each rate over those with such a reference."""
+def compare(labels: Codes, reference: Told, others: Sequence[Told]) -> tuple[Comparison, ...]:
+    """Every other way less one chosen beforehand, on the same cases, each rate over those with such a reference; all
+    intervals of a figure hold together at 95% (Bonferroni).
+    """
+    confidence = 1 - 0.05 / max(1, len(others))
+    return tuple(_compare(labels, reference, each, confidence) for each in others)
+
+
+def _compare(labels: Codes, first: Told, second: Told, confidence: float) -> Comparison:
     shared = (labels >= 0) & (first.outcome != NONE) & (second.outcome != NONE)
     safe, unsafe, escalated = ([each.outcome == at for each in (first, second)] for at in range(len(Outcome)))
     right = [np.where(labels == 1, *both) for both in zip(unsafe, safe, strict=True)]
@@ -400,9 +381,3 @@ def compare_codes(labels: Codes, first: Told, second: Told, confidence: float = 
         p_value=exact_mcnemar(only_first, only_second),
         differences=tuple(differences),
     )
-
-
-def compare_all_codes(labels: Codes, reference: Told, others: Sequence[Told]) -> tuple[Comparison, ...]:
-    """Every other way against one chosen beforehand; all intervals of a figure hold together at 95% (Bonferroni)."""
-    confidence = 1 - 0.05 / max(1, len(others))
-    return tuple(compare_codes(labels, reference, each, confidence) for each in others)

@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from screening.datasets.reader import Table, file_layout, rows_of
 from screening.datasets.rows import Fields, FileRefused, NewCase, Source, map_label, normalised_name
+from screening.evaluation.experiments import SUICIDE_WATCH
 from screening.evaluation.recording import Item
 from screening.labels import LABELS, Label
 from screening.pipeline.draws import ScreenedText, screened_thread
@@ -27,7 +28,6 @@ from screening.text.received import receive, text_sha256
 
 Files = Iterable[tuple[str, Source]]
 AEGIS_COLUMNS = frozenset({"id", "prompt", "response", "prompt_label", "response_label", "violated_categories"})
-SUICIDE_WATCH = "self.SuicideWatch"
 PER_SUBREDDIT = 50
 SEED = 42
 CALL = "DataFrame.groupby('label').sample(n={n}, random_state={seed}) on the files' rows in the order given"

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from screening.evaluation.experiments import Record, node_record, replay
-from screening.evaluation.metrics import NONE, Metrics, Told, group_codes, reference_codes
+from screening.evaluation.experiments import SUICIDE_WATCH, Record, node_record, replay
+from screening.evaluation.metrics import NONE, Metrics, Told, reference_codes
 from screening.labels import Label
 from screening.pipeline.config import PipelineConfig
 from screening.pipeline.draws import (
@@ -103,9 +103,9 @@ class DrawBook:
             drawn = [self.nodes.get((case, name), nothing) for case in range(len(self.items))]
             tokens, costs = np.array([(each.tokens, each.cost_usd) for each in drawn], float).reshape(-1, 2).T
             nodes[name] = node_record([each.codes for each in drawn], tokens, costs)  # None is NaN
-        groups, names = group_codes([item.group for item in self.items])
         references = reference_codes([item.reference for item in self.items])
-        return Record(references=references, nodes=nodes, groups=groups, names=names)
+        subset = np.array([item.group == SUICIDE_WATCH for item in self.items], bool)
+        return Record(references=references, nodes=nodes, subset=subset)
 
 
 def run_book(conditions: Sequence[PipelineConfig], book: DrawBook) -> tuple[tuple[Metrics, ...], tuple[Told, ...]]:

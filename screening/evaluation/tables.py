@@ -31,8 +31,7 @@ class ResultsTable:
 
     def subset(self, row: Metrics) -> Proportion | None:
         """The FNR of the group of special interest; None where there is no such group."""
-        group = row.by_group.get(self.subset_name) if self.subset_name else None
-        return group.fnr if group else None
+        return row.subset_fnr if self.subset_name else None
 
     def rates(self, row: Metrics) -> list[Proportion | None]:
         """What every table shows first: accuracy, FPR, FNR, that of the group, where one is named, and escalations."""

@@ -28,15 +28,13 @@ VOTES = 5
 class OperatingCharacteristics:
     """Probabilities of a node's possible ends, and its mean number of calls, at ``probabilities`` of the labels.
 
-    ``identified`` is in the order of `LABELS`; it and ``abstained`` add up to 1. ``simulated`` is the number of
-    sequences that the figures are shares of, None where they are exact.
+    ``identified`` is in the order of `LABELS`; it and ``abstained`` add up to 1.
     """
 
     probabilities: tuple[float, ...]
     identified: tuple[float, ...]
     abstained: float
     mean_calls: float
-    simulated: int | None = None
 
     @property
     def right(self) -> float:
@@ -106,7 +104,6 @@ def _simulate(rule: StoppingRule, mix: tuple[float, ...]) -> OperatingCharacteri
         identified=tuple(shares),
         abstained=1 - float(np.mean(named)),
         mean_calls=float(calls.mean()),
-        simulated=SIMULATED,
     )
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Column, ColumnElement, Connection, Text, and_, case, cast, func, select
 
 from screening.evaluation.corrected import INCONCLUSIVE, UNREAD
-from screening.evaluation.experiments import OUTCOMES, NodeRecord, Record, node_record
+from screening.evaluation.experiments import OUTCOMES, SUICIDE_WATCH, NodeRecord, Record, node_record
 from screening.evaluation.metrics import NONE, REFERENCES, Codes, Integers
 from screening.evaluation.recording import DrawBook, Item, NodeDraws
 from screening.labels import Label, Outcome
@@ -51,14 +51,16 @@ class RecordedColumns:
 
 
 def recorded_columns(db: Database, actor: Actor, batch_id: str) -> RecordedColumns:
-    """All draws of a batch with the file's references and groups. Raises Forbidden, UnknownBatch."""
+    """All draws of a batch with the file's references. Raises Forbidden, UnknownBatch."""
     require(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
         batch = batch_row(conn, batch_id)
         rows, references = _references(conn, batch_id)
-        groups, names = _groups(conn, batch_id, rows)
+        subset = np.zeros(len(rows), bool)
+        for some in _rows_by(conn, batch_id, cases.c.group_name, cases.c.group_name == SUICIDE_WATCH).values():
+            _put(subset, rows, some, 1)
         nodes = _draws(conn, batch_id, rows)
-    drawn = Record(references=references, nodes=nodes, groups=groups, names=names)
+    drawn = Record(references=references, nodes=nodes, subset=subset)
     configuration = load_configuration(db, batch.configuration)
     return RecordedColumns(
         name=batch.name, intake=batch.intake, configuration=configuration, seed=batch.seed, rows=rows, drawn=drawn
@@ -110,14 +112,6 @@ def _references(conn: Connection, batch_id: str) -> tuple[Integers, Codes]:
 
 def _reference(label: str | None) -> int:
     return REFERENCES.index(Label(label)) if label in REFERENCES else NONE
-
-
-def _groups(conn: Connection, batch_id: str, rows: Integers) -> tuple[Integers, tuple[str, ...]]:
-    found = _rows_by(conn, batch_id, cases.c.group_name, cases.c.group_name.is_not(None))
-    names, codes = tuple(sorted(found)), np.full(len(rows), NONE, dtype=np.int64)
-    for number, name in enumerate(names):
-        _put(codes, rows, found[name], number)
-    return codes, names
 
 
 def _put(column: NDArray[Any], rows: Integers, some: Integers, values: NDArray[Any] | int) -> None:

@@ -16,10 +16,10 @@ from screening.evaluation.corrected import (
     READ_SAFE,
     READ_UNSAFE,
     UNREAD,
-    Benchmark,
     Reviewers,
     Study,
     draw_sample,
+    strata_of,
 )
 from screening.evaluation.label_errors import Ranking
 from screening.evaluation.metrics import reference_codes
@@ -48,7 +48,8 @@ def make_benchmark(random, together=0.1):
     }
     against = np.where(labels == 1, 1 - said / DRAWS, said / DRAWS)
     codes = {name: each.astype(np.int8) for name, each in outcomes.items()}
-    return unsafe, Benchmark.of(labels, codes, against)
+    unread = np.full(TEXTS, UNREAD, np.int8)
+    return unsafe, Study(references=labels, outcomes=codes, strata=strata_of(against), reviews=unread)
 
 
 def truth_of(name, unsafe, told):
@@ -74,7 +75,7 @@ def world():
 
 def test_a_benchmark_of_which_all_is_read_is_counted(world):
     unsafe, benchmark = world
-    study = Study(benchmark=benchmark, reviews=read_texts(np.arange(TEXTS), unsafe))
+    study = replace(benchmark, reviews=read_texts(np.arange(TEXTS), unsafe))
     for rate, (name, told) in product(RATES, benchmark.outcomes.items()):
         found, truth = study.rate(rate, name), truth_of(rate, unsafe, told)
         assert (found.value, found.low, found.high) == pytest.approx((truth, truth, truth))
@@ -87,15 +88,19 @@ def test_a_benchmark_of_which_all_is_read_is_counted(world):
 
 def test_a_sample_is_random_in_every_stratum_and_keeps_to_its_budget(world):
     _, benchmark = world
-    order = draw_sample(benchmark, REVIEWS, 3)
+    order = draw_sample(benchmark.strata, REVIEWS, 3)
     assert len(order) == len(set(order.tolist())) == REVIEWS
-    assert (order == draw_sample(benchmark, REVIEWS, 3)).all() and (order != draw_sample(benchmark, REVIEWS, 4)).any()
+    assert (order == draw_sample(benchmark.strata, REVIEWS, 3)).all() and (
+        order != draw_sample(benchmark.strata, REVIEWS, 4)
+    ).any()
     sizes = np.bincount(benchmark.strata)
     whole, half = (np.bincount(benchmark.strata[order[:many]], minlength=2) for many in (REVIEWS, REVIEWS // 2))
     assert half == pytest.approx(whole / 2, abs=1.5)  # whoever stops early has read its share of both
     assert whole[1] / sizes[1] > 2 * whole[0] / sizes[0]  # where the draws contradict the label there is more to learn
-    assert len(draw_sample(benchmark, 10_000, 3)) == TEXTS
-    drawn = np.mean([np.isin(np.arange(TEXTS), draw_sample(benchmark, REVIEWS, seed)) for seed in range(100)], axis=0)
+    assert len(draw_sample(benchmark.strata, 10_000, 3)) == TEXTS
+    drawn = np.mean(
+        [np.isin(np.arange(TEXTS), draw_sample(benchmark.strata, REVIEWS, seed)) for seed in range(100)], axis=0
+    )
     for stratum in (0, 1):
         shares = drawn[benchmark.strata == stratum]
         assert shares.mean() == pytest.approx(whole[stratum] / sizes[stratum])
@@ -105,7 +110,8 @@ def test_a_sample_is_random_in_every_stratum_and_keeps_to_its_budget(world):
 def test_no_mistake_in_a_few_reviews_is_not_taken_for_none():
     told, reviews = np.zeros(400, np.int8), np.full(400, UNREAD, np.int8)
     reviews[:40] = READ_SAFE
-    study = Study(benchmark=Benchmark.of(np.zeros(400, np.int8), {"all safe": told}, np.zeros(400)), reviews=reviews)
+    strata = strata_of(np.zeros(400))
+    study = Study(references=told, outcomes={"all safe": told}, strata=strata, reviews=reviews)
     found = study.rate("accuracy", "all safe")
     assert found.value == 1.0 and found.high == 1.0
     # 0 of 40: Jeffreys' 97.5% quantile of Beta(0.5, 40.5) is .060, of 360 unread; the exact limit is .088.
@@ -115,7 +121,7 @@ def test_no_mistake_in_a_few_reviews_is_not_taken_for_none():
 
 def test_limits_that_hold_together_are_wider_and_a_difference_is_of_what_either_decides(world):
     unsafe, benchmark = world
-    study = Study(benchmark=benchmark, reviews=read_texts(draw_sample(benchmark, REVIEWS, 1), unsafe))
+    study = replace(benchmark, reviews=read_texts(draw_sample(benchmark.strata, REVIEWS, 1), unsafe))
     for rate in RATES:
         for name, one in study.rates(rate).items():
             alone = study.rate(rate, name)
@@ -126,8 +132,8 @@ def test_limits_that_hold_together_are_wider_and_a_difference_is_of_what_either_
 
 def test_unsure_reviews_are_taken_both_ways(world):
     unsafe, benchmark = world
-    order = draw_sample(benchmark, REVIEWS, 1)
-    sure = Study(benchmark=benchmark, reviews=read_texts(order, unsafe))
+    order = draw_sample(benchmark.strata, REVIEWS, 1)
+    sure = replace(benchmark, reviews=read_texts(order, unsafe))
     unsure = replace(sure, reviews=sure.reviews.copy())
     unsure.reviews[order[::4]] = INCONCLUSIVE
     for rate in RATES:
@@ -141,7 +147,7 @@ def test_reviewers_that_overlook_are_told_and_corrected(monkeypatch):
     for run in range(25):
         unsafe, benchmark = make_benchmark(random)
         word = np.where(unsafe, random.random(TEXTS) < 0.8, False)
-        study = Study(benchmark=benchmark, reviews=read_texts(draw_sample(benchmark, REVIEWS, run), word))
+        study = replace(benchmark, reviews=read_texts(draw_sample(benchmark.strata, REVIEWS, run), word))
         told = replace(study, reviewers=Reviewers(sensitivity=(int(random.binomial(40, 0.8)), 40)))
         wrong = ((benchmark.references == 1) != unsafe).mean()
         held.append([found.low <= wrong <= found.high for found in (study.wrong_labels(), told.wrong_labels())])

@@ -14,7 +14,7 @@ from screening.evaluation.experiments import (
     our_conditions,
     paper_conditions,
 )
-from screening.evaluation.metrics import compare_all_codes, compare_codes, evaluate, outcome_codes, reference_codes
+from screening.evaluation.metrics import compare, evaluate, outcome_codes, reference_codes
 from screening.evaluation.recording import (
     DrawBook,
     Item,
@@ -228,16 +228,16 @@ def test_two_conditions_are_compared_on_the_cases_that_both_settle():
     book = recorded([NEARLY_ALL_SAFE] * 12 + [NEARLY_ALL_UNSAFE] * 8)
     found = {told.name: told for told in run_book(ALL, book)[1]}
     labels = reference_codes([Label.UNSAFE, *(item.reference for item in book.items[1:])])
-    same = compare_codes(labels, found["B=100"], found["B=100"])
+    (same,) = compare(labels, found["B=100"], [found["B=100"]])
     assert (same.only_first, same.only_second, same.p_value) == (0, 0, 1.0)
-    other = compare_codes(labels, found["B=10"], found["certified"])  # the one decides nothing, the other all
+    (other,) = compare(labels, found["B=10"], [found["certified"]])  # the one decides nothing, the other all
     differences = dict(other.differences)
     assert other.only_first == 0 and other.only_second == 19 and other.p_value == pytest.approx(2 / 2**19)
     assert differences["Decided correctly"].value == pytest.approx(19 / 20)
     assert differences["False negative (missed)"].value == pytest.approx(1 / 9)
     assert differences["Escalated"].value == -1.0 and differences["Calls a text"].n == 20
     others = [found[name] for name in ("certified", "recommended", "MV n=5")]
-    together = compare_all_codes(labels, found["B=10"], others)
+    together = compare(labels, found["B=10"], others)
     assert [each.second for each in together] == ["certified", "recommended", "MV n=5"]
     wide, narrow = dict(together[0].differences)["Calls a text"], differences["Calls a text"]
     assert wide.confidence == pytest.approx(1 - 0.05 / 3)

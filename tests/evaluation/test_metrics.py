@@ -10,7 +10,6 @@ from screening.evaluation.metrics import (
     Proportion,
     evaluate,
     exact_mcnemar,
-    group_codes,
     outcome_codes,
     paired_amounts,
     paired_rates,
@@ -25,13 +24,10 @@ def triple(proportion):
     return proportion.value, proportion.low, proportion.high
 
 
-def measure(references, outcomes, calls=None, tokens=None, groups=None):
+def measure(references, outcomes, calls=None, tokens=None):
     """`evaluate` of lists."""
-    numbers, names = (None, ()) if groups is None else group_codes(groups)
     made, used = (None if each is None else np.array(each, dtype=np.int64) for each in (calls, tokens))
-    return evaluate(
-        reference_codes(references), outcome_codes(outcomes), calls=made, tokens=used, groups=numbers, names=names
-    )
+    return evaluate(reference_codes(references), outcome_codes(outcomes), calls=made, tokens=used)
 
 
 def cases_of(n, safe, fp, unsafe, fn):
@@ -82,13 +78,13 @@ def test_no_cases_are_undefined_not_zero_and_what_does_not_fit_is_refused():
         measure([S], [TO_SAFE, TO_SAFE])
 
 
-def _counted_one_by_one(references, outcomes, calls, groups, group):
+def _counted_one_by_one(references, outcomes, calls):
     """Confusion, settled, pending, unreferenced and unsettled cases, and the calls of the settled, by a plain loop."""
-    here = [i for i in range(len(references)) if group is None or groups[i] == group]
+    here = range(len(references))
     labelled = [i for i in here if references[i] in (Label.SAFE, Label.UNSAFE)]
     settled = [i for i in labelled if outcomes[i] is not None]
-    pairs = [(references[i], outcomes[i]) for i in settled]
-    confusion = {(r, o): pairs.count((r, o)) for r in (Label.SAFE, Label.UNSAFE) for o in Outcome}
+    pairs = [(references[i] if i in labelled else None, outcomes[i]) for i in here]
+    confusion = {(r, o): pairs.count((r, o)) for r in (None, Label.SAFE, Label.UNSAFE) for o in (None, *Outcome)}
     sizes = (
         len(settled),
         len(labelled) - len(settled),
@@ -99,25 +95,18 @@ def _counted_one_by_one(references, outcomes, calls, groups, group):
 
 
 cases_of_any_kind = st.lists(
-    st.tuples(
-        st.sampled_from([None, *Label]), st.sampled_from([None, *Outcome]), st.integers(0, 10**12),
-        st.sampled_from([None, "a", "b", ""]),
-    ),
-    max_size=30,
-)  # fmt: skip
+    st.tuples(st.sampled_from([None, *Label]), st.sampled_from([None, *Outcome]), st.integers(0, 10**12)), max_size=30
+)
 
 
 @given(cases_of_any_kind)
 def test_what_is_counted_in_columns_is_what_a_loop_counts(cases):
-    references, outcomes, calls, groups = [[case[column] for case in cases] for column in range(4)]
-    metrics = measure(references, outcomes, calls=calls, tokens=calls, groups=groups)
-    names = sorted({name for name in groups if name is not None})
-    assert list(metrics.by_group) == names
-    for group, found in [(None, metrics), *metrics.by_group.items()]:
-        counted = (found.confusion, found.n, found.pending, found.without_reference, found.unsettled, found.calls)
-        assert counted == _counted_one_by_one(references, outcomes, calls, groups, group)
-        assert found.tokens == found.calls
-        assert found.mean_calls == (found.calls / found.n if found.n else None)
+    references, outcomes, calls = [[case[column] for case in cases] for column in range(3)]
+    found = measure(references, outcomes, calls=calls, tokens=calls)
+    counted = (found.confusion, found.n, found.pending, found.without_reference, found.unsettled, found.calls)
+    assert counted == _counted_one_by_one(references, outcomes, calls)
+    assert found.tokens == found.calls
+    assert found.mean_calls == (found.calls / found.n if found.n else None)
 
 
 @given(cases_of_any_kind, st.lists(st.sampled_from(list(Outcome)), min_size=30, max_size=30))
