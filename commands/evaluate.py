@@ -347,17 +347,12 @@ def chosen_conditions(words: str, pipelines: Sequence[Path] = ()) -> tuple[Pipel
     >>> [condition.name for condition in chosen_conditions("B=75,MV n=3,B=60 early")]
     ['MV n=3', 'B=75', 'B=60 early']
     """
-    paper, ours = experiments.paper_conditions(), experiments.our_conditions()
-    groups = {"paper": paper, "ours": ours, "all": (*paper, *ours)}
-    chosen: list[PipelineConfig] = []
-    for word in (word.strip() for word in words.split(",") if word.strip()):
-        known = [each for each in groups["all"] if each.name == word]
-        chosen += groups.get(word) or known or [experiments.named_condition(word)]
-    order = [condition.name for condition in groups["all"]]
-    chosen = list({each.name: each for each in chosen}.values())
-    chosen.sort(key=lambda each: order.index(each.name) if each.name in order else len(order))
-    for path in pipelines:
-        chosen.append(read_pipeline(path.read_text(encoding="utf-8-sig")))
+    groups = {"paper": experiments.paper_conditions(), "ours": experiments.our_conditions()}
+    meant = dict.fromkeys(word.strip() for word in words.split(",") if word.strip())
+    chosen = [each for group, of_it in groups.items() for each in of_it if meant.keys() & {"all", group, each.name}]
+    known = {"all", *groups, *(each.name for each in chosen)}
+    chosen += [experiments.named_condition(word) for word in meant if word not in known]
+    chosen += [read_pipeline(path.read_text(encoding="utf-8-sig")) for path in pipelines]
     agents = {(node.name, node.agent) for each in chosen for node in each.nodes}
     if len({name for name, _ in agents}) < len(agents):
         raise ValueError("one node has another model or prompt in another condition: record them apart")

@@ -4,7 +4,7 @@ Each function takes the database first, so that it runs beside the server as wel
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
@@ -87,10 +87,6 @@ class Experiment:
     drawn: Record
     made: int
     not_shown: Mapping[int, Guard]
-
-    def measure(self, condition: PipelineConfig) -> tuple[Metrics, Told]:
-        """The condition replayed on the draws, and what it made of each case."""
-        return self.drawn.measure(condition, self.not_shown)
 
     @property
     def own(self) -> PipelineConfig:
@@ -197,12 +193,16 @@ def evaluate_batch(db: Database, ask: Ask) -> Evaluated:
 @kept_by_draws
 def replayed(db: Database, ask: Ask) -> tuple[tuple[Metrics, ...], tuple[Told, ...]]:
     """All conditions: figures, and by case what is compared."""
-    found, results = experiment(db, ask), []
-    conditions = (*paper_conditions(), *our_conditions())
-    for number, condition in enumerate(conditions, start=1):
-        tell(f"Replaying condition {number} of {len(conditions)}")
-        results.append(found.measure(condition))
+    results = _replay_each(experiment(db, ask), (*paper_conditions(), *our_conditions()), "condition")
     return tuple(measured for measured, _ in results), tuple(told for _, told in results)
+
+
+def _replay_each(found: Experiment, conditions: Sequence[PipelineConfig], what: str) -> list[tuple[Metrics, Told]]:
+    results = []
+    for number, condition in enumerate(conditions, start=1):
+        tell(f"Replaying {what} {number} of {len(conditions)}")
+        results.append(found.drawn.measure(condition, found.not_shown))
+    return results
 
 
 def _own(db: Database, ask: Ask, found: Experiment) -> tuple[Metrics, Told]:
@@ -216,12 +216,9 @@ def _own(db: Database, ask: Ask, found: Experiment) -> tuple[Metrics, Told]:
 
 
 def sweep_budgets(db: Database, ask: Ask, rule: Rule) -> tuple[tuple[int, ...], tuple[Metrics, ...]]:
-    found, results = experiment(db, ask), []
-    sweep = budget_conditions(rule)
-    for number, (_, condition) in enumerate(sweep, start=1):
-        tell(f"Replaying budget {number} of {len(sweep)}")
-        results.append(found.measure(condition)[0])
-    return tuple(budget for budget, _ in sweep), tuple(results)
+    budgets, conditions = zip(*budget_conditions(rule), strict=True)
+    results = _replay_each(experiment(db, ask), conditions, "budget")
+    return budgets, tuple(measured for measured, _ in results)
 
 
 def try_setting(db: Database, ask: Ask, *setting: Any) -> Metrics:

@@ -22,8 +22,8 @@ from screening.stopping.evidence import Look, betting_sequence
 
 
 def audit_coin(seed: str, case_id: str) -> float:
-    """A number in [0, 1) that is uniform over case ids, always the same for one seed and case. The seed is a secret of
-    the site: who knows it can tell in advance which cases are audited, and check afterwards.
+    """A number in [0, 1), uniform over case ids, always the same for one seed and case. Who knows the seed, a secret of
+    the site, can tell in advance which cases are audited.
 
     >>> audit_coin("a seed", "case 1") == audit_coin("a seed", "case 1") != audit_coin("a seed", "case 2")
     True
@@ -40,10 +40,9 @@ class AuditCase:
     """A settled case as verification sees it. A review given after the reveal, or to a case that was neither sampled
     nor escalated, has no place here: who picks such cases picks the answer.
 
-    Labels are those of the review form: ``blind_first`` was given before the engine's label was shown, ``settled`` by
-    more than one reviewer; None while there is none. ``disputed``: a further reviewer is still due. ``unreadable``: no
-    blind review can come any more. ``tossed_at`` is the sampling probability in force where ``probability`` is
-    larger, because what the AI labels unsafe is reviewed anyway.
+    ``blind_first`` was given before the engine's label was shown, ``settled`` by more than one reviewer. ``disputed``:
+    a further reviewer is still due. ``unreadable``: no blind review can come any more. ``tossed_at`` is the sampling
+    probability where ``probability`` is larger, because what the AI labels unsafe is reviewed anyway.
     """
 
     stratum: str
@@ -62,17 +61,16 @@ class AuditCase:
 
     @property
     def selected(self) -> bool:
-        """Whether a review was due: as sampled, or because the case was escalated."""
+        """Whether a review was due."""
         return self.outcome is Outcome.HUMAN_REVIEW or self.coin < self.probability
 
     @property
     def coin_probability(self) -> float:
-        """The sampling probability: what a case labeled safe has as its chance to be reviewed."""
+        """The chance to be reviewed of a case labeled safe."""
         return self.probability if self.tossed_at is None else self.tossed_at
 
     @property
     def label(self) -> str | None:
-        """What the text is taken to be: what several reviewers settled, else what the one reviewer said."""
         return None if self.disputed else self.settled or self.blind_first
 
     @property
@@ -91,7 +89,6 @@ class AuditCase:
 
     @property
     def unsafe(self) -> bool:
-        """Whether the review that was due said so."""
         return self.state == "read" and self.label == Label.UNSAFE
 
     def with_first_review_only(self) -> "AuditCase":
@@ -149,8 +146,8 @@ def tally_by_stratum(counted: Iterable[tuple[AuditCase, int]]) -> tuple[Stratum,
     )
 
 
-def recognized_share(both: Sequence[bool], delta: float = 0.025) -> Look | None:
-    """The share of unsafe texts that a reviewer recognizes, and a lower limit of it at every look (probability 1-δ):
+def recognized_share(both: Sequence[bool]) -> Look | None:
+    """The share of unsafe texts that a reviewer recognizes, and a lower limit of it at every look (probability .975):
     from blinded double reviews of texts chosen at random, in their order, of each in which one or both said unsafe,
     whether both did. None without any.
 
@@ -164,13 +161,13 @@ def recognized_share(both: Sequence[bool], delta: float = 0.025) -> Look | None:
     """
     if not both:
         return None
-    (found,) = betting_sequence([float(each) for each in both], looks=[len(both)], delta=2 * delta)
+    (found,) = betting_sequence([float(each) for each in both], looks=[len(both)], delta=0.05)
     share, at_least = (2 * agreed / (1 + agreed) for agreed in (found.estimate, found.low))
     return Look(observations=len(both), estimate=share, low=at_least, high=1.0)
 
 
 def corrected_bound(bound: float, recognized: float) -> float:
-    """The bound of a share of unsafe texts of which reviewers recognize this share: 1 at most.
+    """The bound of a share of unsafe texts where reviewers recognize this share of them: 1 at most.
 
     >>> round(corrected_bound(0.04, 0.8), 3), corrected_bound(0.9, 0.5)
     (0.05, 1.0)
@@ -186,11 +183,9 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPlan:
-    """What the audit sets out to show: a miss rate of at most ``at_most`` at a confidence, with so many misses allowed.
-
-    ``since`` is when it was last changed and ``changes`` how often: a plan chosen after misses were seen shows nothing,
-    so what was settled before is no evidence for it. ``floor`` is the audit probability π that it counts from; None:
-    that of the first case under it. ``report_on`` is the one day on which a bound for one look is told.
+    """What the audit sets out to show. ``since`` is when it was last changed, ``changes`` how often: a plan chosen when
+    misses had been seen shows nothing, so what was settled before is no evidence. ``floor`` is the audit probability
+    π that it counts from; None: that of the first case under it. ``report_on`` is the one day of a bound for one look.
     """
 
     at_most: float = 0.05
@@ -203,20 +198,18 @@ class AuditPlan:
 
     @property
     def reviews_required(self) -> int:
-        """Reviews of truly unsafe texts that it needs."""
         return reviews_required(self.at_most, self.allowed_misses, self.confidence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
-    """ "At most so many of unsafe texts are labeled safe", at a confidence, after a plan fixed beforehand.
+    """At most so many of unsafe texts are labeled safe, at a confidence, after a plan fixed beforehand.
 
-    Its ``allowed_misses`` are chosen before the first review. Then one may look after every review: once the
-    misses exceed the plan they never come back. While reviews of the sample are due nothing is guaranteed: what was
-    flagged is read sooner, so misses would be the last to show. Raising the plan after each miss, on the same cases,
-    breaks the guarantee: 59, then 93, then 124, … has given a false one with probability 0.17 by 361 reviews. Each of
-    ``inconclusive_safe`` and ``lost_safe`` (labeled safe; too little information, or no blinded review any more) may
-    have been a miss; what was flagged is none.
+    One may look after every review: once the misses exceed the plan they never come back. While reviews of the sample
+    are due nothing is guaranteed: what was flagged is read sooner, so misses would be the last to show. Raising the
+    plan after each miss, on the same cases, breaks the guarantee: 59, then 93, then 124, … has given a false one with
+    probability 0.17 by 361 reviews. Each of ``inconclusive_safe`` and ``lost_safe`` (labeled safe; too little
+    information, or no blinded review any more) may have been a miss; what was flagged is none.
     """
 
     plan: AuditPlan
@@ -252,17 +245,17 @@ def reviews_required(at_most: float, misses: int = 0, confidence: float = 0.95) 
 
 
 def in_sample(case: AuditCase, floor: float) -> bool:
-    """Whether the case had the plan's chance to be read, as every other had, and was drawn by it."""
+    """Whether the case had the plan's chance to be read, and was drawn by it."""
     return case.coin < floor <= case.coin_probability
 
 
 def guarantee_of(cases: Iterable[AuditCase], plan: AuditPlan, floor: float) -> Guarantee:
-    """The guarantee's standing from the audit, over unsafe texts that all had the same chance to be read.
+    """The guarantee's standing, over unsafe texts that all had the same chance to be read.
 
     Everything flagged may be read, but only a few of those labeled safe; to count them all would hide misses. So a
-    case counts when its coin lies below the plan's ``floor``, whatever the engine said. That is fixed with the plan: a
-    lower audit probability of later cases takes nothing back that was counted. Cases audited below the floor count
-    nowhere, since not all of their coins below it were read.
+    case counts when its coin lies below the plan's ``floor``, whatever the engine said: a lower audit probability of
+    later cases takes nothing back that was counted. Cases audited below the floor count nowhere, since not all of their
+    coins below it were read.
     """
     sample = [case for case in cases if in_sample(case, floor)]
     safe = [case for case in sample if case.outcome is Outcome.SAFE]
@@ -298,8 +291,8 @@ def plan_reviews(
 
 
 def binding_of(configuration: Mapping[str, Any], form_version: int) -> dict[str, str]:
-    """What was measured, by its name: evidence about one model, prompt, rule (of a configuration's body) and label
-    definition (this version of the form) says nothing of another.
+    """What was measured, of a configuration's body: evidence about one model, prompt, rule and version of the review
+    form says nothing of another.
     """
     said = configuration_words(configuration)
     return {
@@ -311,8 +304,8 @@ def binding_of(configuration: Mapping[str, Any], form_version: int) -> dict[str,
 
 
 def configuration_words(configuration: Mapping[str, Any]) -> dict[str, str]:
-    """What a configuration's body says: the model and its settings, the version of its prompts, the pipeline's name and
-    a hash of all of it, routes included, and each different rule once, with all its numbers.
+    """What a configuration's body says, the pipeline with a hash of all of it, routes included, and each different rule
+    once.
 
     >>> configuration_words({"sampler": {"sampler": "simulated", "seed": 0, "lexicon": "9a1d"}})["model"]
     'sampler simulated, seed 0'

@@ -4,9 +4,8 @@ A stratified random sample of a benchmark, with known probabilities, is reviewed
 draws only choose the strata, so that few reviews go where they agree; they are never taken for the truth. A figure is
 put together from parts, the texts of one stratum and one outcome: what was read of a part counts as it was read, and
 how many of the unread are unsafe follows the beta-binomial law that the read ones leave open (Jeffreys' prior, finite
-population), so that no mistake seen in 40 texts is not taken for none in 400. Accuracy, FNR, FPR, wrong labels and
-paired differences are read off it, with the shortest limits that hold 95% of what it leaves open; limits of several
-conditions hold together. `make simulate` measures coverage.
+population), so that no mistake seen in 40 texts is not taken for none in 400. Limits are the shortest that hold 95% of
+what this leaves open; those of several conditions hold together. `make simulate` measures coverage.
 
 Texts that were picked for what they are, or for what a model made of them, stand for themselves alone. What is not read
 of them, or of a stratum of which fewer than 8 texts are read, may be anything: limits are the outermost.
@@ -126,7 +125,7 @@ class Reviewers:
         return self.sensitivity == self.specificity == 1.0 and self.pairs is None
 
     def draw(self, random: np.random.Generator) -> tuple[Floats, Floats]:
-        """`RUNS` pairs of both, as uncertain as the counts leave them."""
+        """`RUNS` values of both, as uncertain as the counts leave them."""
         sensitivity, specificity = _drawn(self.sensitivity, random), _drawn(self.specificity, random)
         if self.pairs is not None and not isinstance(self.sensitivity, tuple):
             both = _drawn(self.pairs, random)
@@ -172,16 +171,14 @@ class Study:
             raise ValueError("every text needs a reference label of safe or unsafe")
 
     def wrong_labels(self) -> Estimate:
-        """The share of all reference labels that are wrong: what they lack to an accuracy of 1."""
+        """The share of wrong reference labels: what they lack to an accuracy of 1."""
         labels = np.where(self.references == _IS_UNSAFE, _UNSAFE, _SAFE)
         right = self._estimate("accuracy", (labels,))
         value, low, high = (None if each is None else 1 - each for each in (right.value, right.high, right.low))
         return replace(right, value=value, low=low, high=high)
 
     def rate(self, name: Rate, condition: str) -> Estimate:
-        """Accuracy, FNR or FPR of what a condition decided.
-
-        None where nothing was decided, or where no text may be unsafe (FNR) or safe (FPR). An inconclusive review is
+        """None where nothing was decided, or where no text may be unsafe (FNR) or safe (FPR). An inconclusive review is
         taken for an error and for none, and the limits are the outermost.
         """
         return self._estimate(name, (self.outcomes[condition],))
@@ -248,8 +245,8 @@ class Study:
     ) -> Floats:
         """The figure as expected, shape (1,); with ``drawn`` `RUNS` values of it, as unsure as the reviews leave it.
 
-        The texts of one stratum, label and outcomes are one part. Accuracy asks only whether the label is wrong and an
-        outcome agrees with it, so texts of both labels are one part.
+        Accuracy asks only whether the label is wrong and an outcome agrees with it, so texts of both labels are one
+        part.
         """
         labels = self.references == _IS_UNSAFE
         if name == "accuracy" and self.reviewers.perfect:

@@ -37,9 +37,8 @@ Floats = NDArray[np.float64]
 class Proportion:
     """A count out of a count with its 95% Wilson score interval; value and bounds are None for 0 of 0.
 
-    ``unsettled`` further cases may yet belong to it, each in the numerator, in the denominator alone or in neither.
-    Which of them do depends on how hard they are, so there is no value then, and the limits hold whatever becomes of
-    them: that of none of them counting, and that of all of them. ValueError unless 0 ≤ numerator ≤ denominator.
+    ``unsettled`` further cases may yet belong to it, each in the numerator, in the denominator alone or in neither:
+    there is no value then, and the limits hold whatever becomes of them. ValueError unless 0 ≤ numerator ≤ denominator.
     Source: paper, Appendix D; Wilson 1927, doi:10.1080/01621459.1927.10502953.
 
     >>> false_positives = Proportion(4, 42)
@@ -139,7 +138,6 @@ class Metrics:
 
     @property
     def accuracy(self) -> Proportion:
-        """Right ones of the decided."""
         return self._rate(sum(self._count([label], [Outcome(label)]) for label in REFERENCES), REFERENCES)
 
     @property
@@ -154,7 +152,6 @@ class Metrics:
 
     @property
     def escalation_rate(self) -> Proportion:
-        """Escalated ones of all settled."""
         return self._rate(self._count(REFERENCES, [Outcome.HUMAN_REVIEW]), REFERENCES, Outcome)
 
     @property
@@ -188,12 +185,12 @@ class Metrics:
 
 
 def reference_codes(references: Sequence[Label | None]) -> Codes:
-    """Each reference as its number in `REFERENCES`, shape (N,); `NONE` for none and for ``escalate``."""
+    """Numbers in `REFERENCES`, shape (N,); `NONE` for none and for ``escalate``."""
     return _numbers(references, REFERENCES).astype(np.int8)
 
 
 def outcome_codes(outcomes: Sequence[Outcome | None]) -> Codes:
-    """Each outcome as its number in `Outcome`, shape (N,); `NONE` for a pending case."""
+    """Numbers in `Outcome`, shape (N,); `NONE` for a pending case."""
     return _numbers(outcomes, Outcome).astype(np.int8)
 
 
@@ -210,11 +207,8 @@ def evaluate(
     tokens: Integers | None = None,
     bounded: bool = False,
 ) -> Metrics:
-    """The metrics of one condition on N cases in numbers of shape (N,): ``references`` into `REFERENCES`, ``outcomes``
-    into `Outcome`, `NONE` for no such reference and a pending case. ValueError when lengths differ.
-
-    ``bounded`` says that pending cases are pending for what they are (mixed answers take more draws): then they are
-    no sample of the others, and every rate is bounded with them.
+    """The metrics of N cases, in numbers as `reference_codes` and `outcome_codes` give them. ``bounded`` says that
+    pending cases are no sample of the others (mixed answers take more draws). ValueError when lengths differ.
     """
     if any(len(column) != len(references) for column in (outcomes, calls, tokens) if column is not None):
         raise ValueError("the columns of an evaluation must have one entry per case")
@@ -234,9 +228,7 @@ Figures = Sequence[float] | NDArray[np.number] | NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Second minus first, over ``n`` pairs, with its interval at ``confidence``; None where there is no pair, and the
-    limits of amounts of which no bound is known.
-    """
+    """Second minus first, over ``n`` pairs; None without a pair, and the limits of amounts without known bounds."""
 
     n: int
     first: float | None = None
@@ -259,7 +251,7 @@ def exact_mcnemar(only_first: int, only_second: int) -> float:
 
 
 def paired_rates(first: Figures, second: Figures, confidence: float = 0.95) -> Difference:
-    """Difference of two shares of the same cases (figures 0 and 1). ValueError for sequences of different lengths.
+    """Difference of two shares of the same cases (figures 0 and 1). ValueError for other lengths.
 
     The wider of Bonett and Price's adjusted Wald interval (2012, doi:10.3102/1076998611411915), with (x₁₂ + 1)/(n + 2)
     and (x₂₁ + 1)/(n + 2) in place of the shares of pairs that part either way, and of MOVER on the two shares' Wilson
@@ -289,11 +281,11 @@ def paired_amounts(
 ) -> Difference:
     """Difference of the means of two amounts of the same cases, such as calls.
 
-    ``bounds`` are what second less first of one case can be at least and at most. Where a few texts take most calls,
-    neither resamples nor Student's t know how far the amounts reach (covering in .71 to .85); the bounds do, and
-    betting on the mean within them holds for every distribution (`mean_limits`), at the cost of width. The cases are
-    bet on in a random order, so that a sorted file does no harm. Without bounds there is no interval. ValueError for
-    sequences of different lengths and for a difference out of bounds.
+    ``bounds`` are what second less first of one case can be at least and at most; without them there is no interval.
+    Where a few texts take most calls, neither resamples nor Student's t know how far the amounts reach (covering in .71
+    to .85); betting on the mean within bounds holds for every distribution (`mean_limits`), at the cost of width. The
+    cases are bet on in a random order, so that a sorted file does no harm. ValueError for other lengths and for a
+    difference out of bounds.
     """
     change, found = _difference(first, second, confidence)
     if not found.n or bounds is None:
@@ -309,7 +301,6 @@ def paired_amounts(
 
 
 def _difference(first: Figures, second: Figures, confidence: float) -> tuple[Floats, Difference]:
-    """Each case's difference, and their mean without limits."""
     one, other = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     if one.shape != other.shape:
         raise ValueError("both need one figure for each case")
@@ -329,7 +320,6 @@ class Comparison:
     compares leaves out conditions that have any (`Evaluated.comparable`).
     """
 
-    first: str
     second: str
     only_first: int
     only_second: int
@@ -339,8 +329,8 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Told:
-    """What one way of deciding made of each case: ``outcome`` a number into `Outcome` or `NONE`, and its calls,
-    None where they are not known, of which a text takes ``most`` at most. Without that a difference has no interval.
+    """What one way of deciding made of each case: ``outcome`` a number into `Outcome` or `NONE`, and its calls, None
+    where not known, of which a text takes ``most`` at most: without that a difference has no interval.
     """
 
     name: str
@@ -374,7 +364,6 @@ def _compare(labels: Codes, first: Told, second: Told, confidence: float) -> Com
         differences.append(("Calls a text", calls))
     only_first, only_second = (int((shared & one & ~other).sum()) for one, other in (right, right[::-1]))
     return Comparison(
-        first=first.name,
         second=second.name,
         only_first=only_first,
         only_second=only_second,

@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from screening.labels import LABELS, Label
 from screening.stopping.rules import (
@@ -211,17 +211,11 @@ def _first_then_second(patch: Patch, mode: int) -> Patch:
     return towards_third.cut(2 / 3)[0]  # the centre is ⅔ middle + ⅓ third corner
 
 
-class Certificate(BaseModel):
-    """With these evidence levels the contract holds for every budget up to ``budget``, and for none above it.
-
-    The contract is ``any_wrong`` and ``pairs``; ``level`` and ``levels`` are those of the evidence. ``worst`` is the
-    proven worst probability of any wrong label, ``worst_safe`` of saying safe where it is not the mode.
+class Certificate(Contract):
+    """With these evidence levels the contract holds for every budget up to ``budget``, and for none above it. ``worst``
+    is the proven worst probability of any wrong label, ``worst_safe`` of saying safe where it is not the mode.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    any_wrong: Probability
-    pairs: PairLevels = ()
     budget: Annotated[int, Field(ge=1)]
     level: Probability
     levels: PairLevels = ()

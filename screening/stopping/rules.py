@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
 from screening.labels import LABELS, Label
 from screening.stopping.evidence import (
@@ -71,22 +71,42 @@ class Verdict:
     calls: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contract:
-    """Any label that is not the mode is named with probability at most ``any_wrong``, all of them together.
+def _read_pairs(values: Any) -> Any:
+    if not isinstance(values, Mapping):
+        return values
+    return tuple((tuple(map(Label, str(pair).split("|"))), level) for pair, level in values.items())
 
-    ``pairs`` holds ((said, mode), bound) where a mix-up is held to less. Nothing is assumed about the label mix.
-    ValueError for a bound outside (0, 1), or for one that holds a label against itself.
+
+def _distinct(pairs: tuple[tuple[Pair, float], ...]) -> tuple[tuple[Pair, float], ...]:
+    for (said, mode), _ in pairs:
+        if said is mode:
+            raise ValueError(f"{said}|{mode}: a label cannot be mistaken for itself")
+    return pairs
+
+
+def _write_pairs(pairs: tuple[tuple[Pair, float], ...]) -> dict[str, float]:
+    return {f"{said}|{mode}": level for (said, mode), level in pairs}
+
+
+Probability = Annotated[float, Field(gt=0, lt=1)]
+PairLevels = Annotated[
+    tuple[tuple[Pair, Probability], ...],
+    BeforeValidator(_read_pairs),
+    AfterValidator(_distinct),
+    PlainSerializer(_write_pairs, dict[str, float]),
+]
+"""A level for some pairs, written as {"said|mode": level}."""
+
+
+class Contract(BaseModel):
+    """Any label that is not the mode is named with probability at most ``any_wrong``, all of them together; the bounds
+    of ``pairs`` hold a mix-up to less. Nothing is assumed about the label mix.
     """
 
-    any_wrong: float
-    pairs: tuple[tuple[Pair, float], ...] = ()
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
-    def __post_init__(self) -> None:
-        if not all(0 < bound < 1 for bound in (self.any_wrong, *dict(self.pairs).values())):
-            raise ValueError("a bound must lie strictly between 0 and 1")
-        if any(said is mode for said, mode in dict(self.pairs)):
-            raise ValueError("naming the mode is no error")
+    any_wrong: Probability
+    pairs: PairLevels = ()
 
     def words(self) -> str:
         r"""One sentence for pages, exports and the command line.
@@ -258,27 +278,6 @@ class MajorityVote(CountRule):
     def band(self, successes: int, draws: int) -> Band:
         """Exact 95% intervals of all labels together, which hold only at the n votes fixed in advance."""
         return clopper_pearson(successes, draws, BAND_DELTA / K)
-
-
-def _read_pairs(values: Any) -> Any:
-    if not isinstance(values, Mapping):
-        return values
-    pairs = {pair: tuple(map(Label, str(pair).split("|"))) for pair in values}
-    for pair, (said, mode) in pairs.items():
-        if said is mode:
-            raise ValueError(f"{pair}: a label cannot be mistaken for itself")
-    return tuple((pairs[pair], level) for pair, level in values.items())
-
-
-def _write_pairs(pairs: tuple[tuple[Pair, float], ...]) -> dict[str, float]:
-    return {f"{said}|{mode}": level for (said, mode), level in pairs}
-
-
-Probability = Annotated[float, Field(gt=0, lt=1)]
-PairLevels = Annotated[
-    tuple[tuple[Pair, Probability], ...], BeforeValidator(_read_pairs), PlainSerializer(_write_pairs, dict[str, float])
-]
-"""A level for some pairs, written as {"said|mode": level}."""
 
 
 class Pairwise(CountRule):
