@@ -71,26 +71,23 @@ def model_settings(settings: Settings, agent: NodeAgent = _USUAL) -> ModelSettin
     ).with_adaptive_calls()
 
 
-def describe_agents(settings: Settings, pipeline: PipelineConfig) -> Mapping[str, Any]:
-    """What a configuration records of those who answer it, asking nobody. ValueError where they cannot be asked so."""
+def describe_agents(
+    settings: Settings, pipeline: PipelineConfig, usual: Mapping[str, object] | None = None
+) -> Mapping[str, Any]:
+    """What a configuration records of those who answer it, asking nobody: the site's own model, where ``usual`` is not
+    that already, and of each named server that its agents ask host, protocol and a mark of the path, never a key.
+    ValueError where they cannot be asked so.
+    """
     if settings.simulated:
         return SimulatedSampler(settings.seed).describe()
-    usual = describe(model_settings(settings), load_prompts(settings.prompts_directory))
-    return {**usual, **_servers_used(settings, pipeline)}
-
-
-def _servers_used(settings: Settings, pipeline: PipelineConfig) -> dict[str, Any]:
-    """What a configuration records of the named servers that its agents ask, as ``servers``: host, protocol and a mark
-    of the path of each, never a key. Empty where none is asked.
-    """
     told: dict[str, dict[str, str]] = {}
     used = {node.server for node in pipeline.nodes}
-    for name, server in settings.servers.items():
-        if name in used:
-            asked = model_settings(settings, NodeAgent(server=name))
-            path = {"path": asked.path_mark} if asked.path_mark else {}
-            told[name] = {"host": asked.host, "protocol": server.protocol, **path}
-    return {"servers": told} if told else {}
+    for name in filter(used.__contains__, settings.servers):
+        asked = model_settings(settings, NodeAgent(server=name))
+        path = {"path": asked.path_mark} if asked.path_mark else {}
+        told[name] = {"host": asked.host, "protocol": asked.protocol, **path}
+    usual = usual or describe(model_settings(settings), load_prompts(settings.prompts_directory))
+    return {**usual, **({"servers": told} if told else {})}
 
 
 def reads_off(settings: Settings, pipeline: PipelineConfig) -> bool:
@@ -132,20 +129,19 @@ class Agents:
         self.settings = settings
         self._gate = gate
         self._models: dict[ModelSettings, HttpModel] = {}
-        self._answering: dict[tuple[NodeAgent, tuple[str, ...] | None], HttpModel] = {}
+        self._answering: dict[tuple[NodeAgent, tuple[str, ...]], HttpModel] = {}
         self._simulated: dict[int, SimulatedSampler] = {}
 
     def sampler(self, configuration: Configuration, seed: int) -> DrawSource:
         """The sampler of this configuration; SamplerError where the settings name others: a batch never mixes two."""
         sampler: SimulatedSampler | _ByNode
-        present: Mapping[str, object]
         if configuration.sampler.get("sampler") == "simulated":
             sampler = self._simulation(seed)
-            present = sampler.describe()
+            present: Mapping[str, object] = sampler.describe()
         else:
             sampler = _ByNode(self, accepted_names(configuration))
-            usual = {} if self.settings.simulated else self.model_for(_USUAL, sampler.names).described
-            present = {**usual, **_servers_used(self.settings, configuration.pipeline)}
+            usual = None if self.settings.simulated else self.model_for(_USUAL, sampler.names).described
+            present = describe_agents(self.settings, configuration.pipeline, usual)
         if configuration.sampler != present:
             raise SamplerError(
                 "configuration_changed",
@@ -154,11 +150,10 @@ class Agents:
             )
         return sampler
 
-    def model_for(self, agent: NodeAgent, names: tuple[str, ...] | None = None) -> HttpModel:
+    def model_for(self, agent: NodeAgent, names: tuple[str, ...]) -> HttpModel:
         """The model of a node, one a setting; ``names`` count in its answers. SamplerError for an unknown server."""
         if (agent, names) not in self._answering:
-            asked = model_settings(self.settings, agent)
-            asked = asked if names is None else replace(asked, accepted_names=names)
+            asked = replace(model_settings(self.settings, agent), accepted_names=names)
             if asked not in self._models:
                 prompts = load_prompts(self.settings.prompts_directory)
                 self._gate = self._gate or default_gate(model_settings(self.settings))

@@ -87,21 +87,16 @@ class SideProcess:
     """
 
     def __init__(self) -> None:
-        self._turn, self._lock = threading.Lock(), threading.Lock()
+        self._turn = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None
-        self._under_way: dict[Hashable, Computation] = {}
         self._last = 0.0
 
-    def begin(self, function: Function, url: str, *args: Any, standing: Hashable = None) -> Computation:
-        """Compute ``function(database, *args)``; whoever asks alike meanwhile, while it is ``standing``, shares it."""
-        wanted = (function, url, args)
-        key = (wanted, standing)
-        with self._lock:
-            if (found := self._under_way.get(key)) is None:
-                found = self._under_way[key] = Computation()
-                threading.Thread(target=self._run, args=(wanted, key, found), daemon=True).start()
-        return found
+    def begin(self, function: Function, url: str, *args: Any) -> Computation:
+        """Compute ``function(database, *args)`` when its turn comes."""
+        computation = Computation()
+        threading.Thread(target=self._run, args=((function, url, args), computation), daemon=True).start()
+        return computation
 
     def stop(self) -> None:
         process, pipe, self._process, self._pipe = self._process, self._pipe, None, None
@@ -111,33 +106,30 @@ class SideProcess:
             process.kill()
             process.wait()
 
-    def _run(self, wanted: Wanted, key: Hashable, computation: Computation) -> None:
-        result, failure = None, None
+    def _run(self, wanted: Wanted, computation: Computation) -> None:
         with self._turn:
             try:
-                result, failure = self._ask(wanted, computation)
+                kind, told = self._ask(wanted, computation)
             except Exception as error:  # whatever it is, whoever waits is told
                 log.error("the process for long computations ended, or takes no task: %s", type(error).__name__)
                 self.stop()
-                failure = f"it could not be handed over ({type(error).__name__})"
+                kind, told = "failed", f"it could not be handed over ({type(error).__name__})"
                 if isinstance(error, (EOFError, OSError)):
-                    failure = "the process that computes ended before it was done, perhaps for want of memory"
+                    told = "the process that computes ended before it was done, perhaps for want of memory"
             self._last = time.monotonic()
-        with self._lock:
-            del self._under_way[key]
-        if failure is None:
-            computation.set_result(result)
+        if kind == "result":
+            computation.set_result(told)
         else:
-            computation.set_exception(NotComputed(failure))
+            computation.set_exception(NotComputed(told))
 
-    def _ask(self, wanted: Wanted, computation: Computation) -> tuple[Any, str | None]:
+    def _ask(self, wanted: Wanted, computation: Computation) -> tuple[str, Any]:
         computation.words = "Starting"
         pipe = self._ensure_started()
         pipe.send(wanted)
         while True:
             kind, told = pipe.recv()
             if kind != "words":
-                return (told, None) if kind == "result" else (None, told)
+                return kind, told
             computation.words = told
 
     def _ensure_started(self) -> Connection:

@@ -210,15 +210,14 @@ def compute_again(
 
 
 def _begin(function: Callable[..., T], *args: Any, standing: Hashable, cases: int) -> Computation:
+    """What was begun, once for all who ask alike."""
     key: Hashable = (function, args, standing)
-    begun = _computed().get(key)
-    if begun is None:
-        if cases > AT_ONCE:
-            begun = SIDE_PROCESS.begin(function, settings().database_url, *args, standing=standing)
-        else:
-            begun = Computation()
-            with st.spinner("Computing…"):
-                begun.set_result(function(database(), *args))
+    if cases > AT_ONCE:
+        return _computed().of(key, lambda: SIDE_PROCESS.begin(function, settings().database_url, *args))
+    if (begun := _computed().get(key)) is None:
+        begun = Computation()
+        with st.spinner("Computing…"):
+            begun.set_result(function(database(), *args))
         _computed().put(key, begun)
     return begun
 
