@@ -199,11 +199,8 @@ class Notifier:
         if any(one.cause == entries.NO_PROGRESS for one in still):
             outbox.keep_fault(self.db, health.Fault.MODEL, now, down=True)
 
-    def _send(self, due: Message) -> bool:
-        private, now = self.settings.notify_private_addresses, self.clock()
-        if (message := outbox.still_so(self.db, due, now)) is None:
-            outbox.record_needless(self.db, due, now)
-            return False
+    def _send(self, message: Message) -> bool:
+        private, now, problem = self.settings.notify_private_addresses, self.clock(), None
         address = current(self.db).settings.public_address
         link = f"{address.rstrip('/')}/inbox" if address else None
         try:
@@ -212,12 +209,11 @@ class Notifier:
                 channels.post(message.target, message.secret, message.id, body, timestamp, private=private)
             else:
                 channels.send(message.target, *words(message, link), private=private)
-        except (NotSent, ValueError) as problem:
+        except (NotSent, ValueError) as failed:
+            problem = str(failed)
             log.warning("a notification did not go out: %s", problem)
-            outbox.record_failed(self.db, message, str(problem), self.clock())
-            return False
-        outbox.record_sent(self.db, message, self.clock())
-        return True
+        outbox.record_try(self.db, message, problem, self.clock())
+        return problem is None
 
     def _tell_monitor(self, recipient_id: str, address: str, now: datetime) -> None:
         private, timestamp, problem = self.settings.notify_private_addresses, int(now.timestamp()), None

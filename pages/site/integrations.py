@@ -1,6 +1,7 @@
 """Who is told what outside the pages: recipients in the on-call order, and API clients with tokens."""
 
 from collections.abc import Callable
+from typing import Any
 
 import streamlit as st
 
@@ -16,7 +17,7 @@ from screening.words import count_of
 from storage.database import Database
 from storage.site import health, outbox
 from storage.site.accounts import MOST_PER_MINUTE, Made, Program, Scope, list_programs, make_program, revoke_program
-from storage.site.outbox import Event, Kind, Recipient
+from storage.site.outbox import Event, Kind
 
 EVENT_WORDS = words_of(Event, "event")
 KIND_WORDS = words_of(Kind, "recipient")
@@ -50,9 +51,9 @@ def notifications_panel(db: Database, person: Actor) -> None:
     settings_form(db, person, "notify", "Save")
 
 
-def _recipient(db: Database, person: Actor, one: Recipient) -> None:
+def _recipient(db: Database, person: Actor, one: Any) -> None:
     with st.container(border=True, key=f"recipient_{one.id}"):
-        st.text(f"{one.step}. {visible(one.name)}" if one.kind is not Kind.MONITOR else visible(one.name))
+        st.text(f"{one.step}. {visible(one.name)}" if one.kind != Kind.MONITOR else visible(one.name))
         st.text(f"{KIND_WORDS[one.kind]}: {visible(one.shown)}")
         st.caption(_facts(one))
         if one.problem is not None:
@@ -60,7 +61,7 @@ def _recipient(db: Database, person: Actor, one: Recipient) -> None:
             st.text(visible(one.problem))
         by = person.at(context.now())
         with st.container(horizontal=True):
-            if one.kind is not Kind.MONITOR and st.button("Send a test", key=f"test_{one.id}", disabled=not one.active):
+            if one.kind != Kind.MONITOR and st.button("Send a test", key=f"test_{one.id}", disabled=not one.active):
                 _act_and_say(lambda: outbox.send_test(db, by, one.id), "The test is on its way.")
             word = "Switch off" if one.active else "Switch on"
             if st.button(word, key=f"{word}_{one.id}"):  # pressed twice it is not the other one
@@ -69,11 +70,12 @@ def _recipient(db: Database, person: Actor, one: Recipient) -> None:
                 _act_and_say(lambda: outbox.remove_recipient(db, by, one.id), "Removed.")
 
 
-def _facts(one: Recipient) -> str:
+def _facts(one: Any) -> str:
     told = ", ".join(EVENT_WORDS[event] for event in Event if event in one.events)
-    facts = [] if one.kind is Kind.MONITOR else [told or "notified of nothing"]
-    if one.quiet is not None:
-        facts.append("quiet " + " to ".join(f"{minute // 60:02}:{minute % 60:02}" for minute in one.quiet))
+    facts = [] if one.kind == Kind.MONITOR else [told or "notified of nothing"]
+    if one.quiet_from is not None:
+        quiet = (f"{minute // 60:02}:{minute % 60:02}" for minute in (one.quiet_from, one.quiet_to))
+        facts.append("quiet " + " to ".join(quiet))
     facts.append(f"last try {local_time(one.tried_at)}" if one.tried_at else "never tried")
     return " · ".join(facts if one.active else [*facts, "switched off"])
 
@@ -118,7 +120,7 @@ def _add(db: Database, person: Actor) -> None:
                 shown = channels.describe(target, private=private)
             else:
                 shown = str(channels.target_of(target, private=private).hostname)
-            _made, secret = outbox.add_recipient(
+            _, secret = outbox.add_recipient(
                 db, person.at(context.now()), name=name, kind=kind, target=target.strip(), shown=shown,
                 step=int(step), events=frozenset(events), quiet=quiet,
             )  # fmt: skip

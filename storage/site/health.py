@@ -100,10 +100,6 @@ class Fault(StrEnum):
     FILES = "files"  # rows of a file are missing and nobody takes them in
 
 
-_FOUND_ELSEWHERE = frozenset({Fault.ANCHOR, Fault.FILES})
-"""Whoever finds these says when they are over."""
-
-
 def open_faults(db: Source) -> Sequence[Row[Any, Any, Any]]:
     """The faults of this moment, the oldest first: which ``fault``, since when (``began_at``), and the kind of error
     that told of it last as its ``cause``, where one did.
@@ -124,17 +120,16 @@ def last_ended(db: Source) -> datetime | None:
         return conn.execute(select(func.max(node_runs.c.ended_at, type_=Moment))).scalar_one_or_none()
 
 
-def changes(conn: Connection, now: datetime) -> tuple[Mapping[Fault, str | None], frozenset[Fault]]:
-    """Which faults are here and not kept yet, or for another cause, and which are kept and over. Looks only."""
+def changes(conn: Connection, now: datetime) -> Mapping[Fault, tuple[bool, str | None]]:
+    """Which faults are here (True) and not kept yet or for another cause, and which are kept and over. Looks only."""
     known = {Fault(one.fault): one for one in open_faults(conn)}
-    here: dict[Fault, str | None] = {}
-    if _no_worker(conn, now, lasts=Fault.WORKERS in known):
-        here[Fault.WORKERS] = None
-    down, cause = _no_model(conn, known.get(Fault.MODEL), now)
-    if down:
-        here[Fault.MODEL] = cause
-    new = {fault: why for fault, why in here.items() if fault not in known or known[fault].cause != why}
-    return new, frozenset(known.keys() - here.keys() - _FOUND_ELSEWHERE)
+    model, cause = _no_model(conn, known.get(Fault.MODEL), now)
+    found = {Fault.WORKERS: (_no_worker(conn, now, lasts=Fault.WORKERS in known), None), Fault.MODEL: (model, cause)}
+    return {
+        fault: (down, why if down else None)
+        for fault, (down, why) in found.items()
+        if down is not (fault in known) or (down and known[fault].cause != why)
+    }
 
 
 def keep(conn: Connection, fault: Fault, now: datetime, *, down: bool, cause: str | None = None) -> bool:

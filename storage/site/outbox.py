@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, case, delete, exists, func, or_, select, update
+from sqlalchemy import Connection, Select, and_, case, delete, exists, func, or_, select, update
 
 from screening.models.retries import pause_after
 from screening.review.policy import SYSTEM, Acting, Action, Actor, require
@@ -54,23 +54,13 @@ class Kind(StrEnum):
     MONITOR = "monitor"  # told every minute that all is well, and alarmed by silence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipient:
-    """One who is told, without the target's secrets. ``problem`` is why the last try failed."""
-
-    id: str
-    name: str
-    kind: Kind
-    shown: str
-    step: int
-    events: frozenset[Event]
-    quiet: tuple[int, int] | None
-    active: bool
-    problem: str | None
-    tried_at: datetime | None
+_LISTED = select(*(column for column in _to if column.name not in ("target", "secret"))).order_by(
+    _to.step, _to.name, _to.id
+)
+"""The recipients as all but the sender may see them, in the on-call order; ``problem`` is why the last try failed."""
 
 
-def is_told(one: Recipient, event: str, priority: Priority | None) -> bool:
+def is_told(one: Any, event: str, priority: Priority | None) -> bool:
     """Whether they are told of this: ``event`` is a message's, arrived, overdue, follow_up, fault or test."""
     arrived = Event.ARRIVED_P0 if priority is Priority.P0 else Event.ARRIVED_P1
     wanted = {"arrived": arrived, "overdue": Event.OVERDUE, "follow_up": Event.OVERDUE, "fault": Event.FAULT}
@@ -88,9 +78,9 @@ def add_recipient(
     step: int = 1,
     events: Collection[Event] = frozenset(Event),
     quiet: tuple[int, int] | None = None,
-) -> tuple[Recipient, str | None]:
-    """Add a recipient; beside it the secret that signs a webhook's messages, told here and never again. ``step`` is the
-    place in the on-call order, 1 first; quiet hours are minutes of the day. ValueError for what cannot be told
+) -> tuple[str, str | None]:
+    """Add a recipient: the id, and the secret that signs a webhook's messages, told here and never again. ``step`` is
+    the place in the on-call order, 1 first; quiet hours are minutes of the day. ValueError for what cannot be told
     anything, or is told already: a press made twice.
     """
     require(by.actor, Action.CHANGE_SETTINGS)
@@ -100,14 +90,15 @@ def add_recipient(
         raise ValueError(f"the on-call order has places 1 to {MOST_STEPS}")
     if quiet is not None and any(not 0 <= minute < MINUTES_A_DAY for minute in quiet):
         raise ValueError("quiet hours are times of a day")
+    recipient_id, secret = new_id(by.now), secrets.token_hex(32) if kind is Kind.WEBHOOK else None
     quiet_from, quiet_to = quiet or (None, None)
     row = {
-        "id": new_id(by.now),
+        "id": recipient_id,
         "name": name.strip(),
         "kind": kind.value,
         "target": target,
         "shown": shown,
-        "secret": secrets.token_hex(32) if kind is Kind.WEBHOOK else None,
+        "secret": secret,
         "step": step,
         "events": sorted(events),
         "quiet_from": quiet_from,
@@ -119,9 +110,9 @@ def add_recipient(
         same = _to.name == row["name"], _to.target == target, _to.active.is_(True)
         if conn.execute(select(_to.id).where(*same)).first() is not None:
             raise ValueError("a recipient of this name and address is there already")
-        made = conn.execute(notification_recipients.insert().values(row).returning(notification_recipients)).one()
-        append(conn, by, "recipient_added", made.id, {"kind": made.kind, "step": step}, notification_recipients)
-    return _recipient(made), made.secret
+        conn.execute(notification_recipients.insert().values(row))
+        append(conn, by, "recipient_added", recipient_id, {"kind": kind.value, "step": step}, notification_recipients)
+    return recipient_id, secret
 
 
 def set_active(db: Database, by: Acting, recipient_id: str, active: bool) -> None:
@@ -147,37 +138,26 @@ def remove_recipient(db: Database, by: Acting, recipient_id: str) -> None:
             append(conn, by, "recipient_removed", recipient_id, {}, notification_recipients)
 
 
-def list_recipients(db: Database, actor: Actor) -> tuple[Recipient, ...]:
+def list_recipients(db: Database, actor: Actor) -> Sequence[Any]:
     require(actor, Action.CHANGE_SETTINGS)
-    with db.read() as conn:
-        return _recipients(conn)
+    return db.rows(_LISTED)
 
 
-def active_recipients(conn: Connection) -> tuple[Recipient, ...]:
-    """Those that are told, in the on-call order, inside the caller's transaction."""
-    return tuple(one for one in _recipients(conn) if one.active and one.kind in (Kind.SERVICE, Kind.WEBHOOK))
+def active_recipients(conn: Connection) -> Sequence[Any]:
+    """Those that are told, inside the caller's transaction."""
+    return conn.execute(_LISTED.where(_to.active.is_(True), _to.kind != Kind.MONITOR.value)).all()
 
 
-def told_of_urgent(db: Database) -> tuple[Recipient, ...]:
+def told_of_urgent(db: Database) -> Sequence[Any]:
     """Who is told of a P0 case that arrives; a monitor is told of nothing. For whoever signs in."""
     with db.read() as conn:
-        return tuple(one for one in active_recipients(conn) if Event.ARRIVED_P0 in one.events)
+        return [one for one in active_recipients(conn) if Event.ARRIVED_P0 in one.events]
 
 
 def waiting_messages(db: Database, actor: Actor) -> int:
     """How many messages wait to go out, those that wait for quiet hours to end among them."""
     require(actor, Action.CHANGE_SETTINGS)
     return int(db.value(select(func.count()).where(TO_SEND)))
-
-
-def _recipients(conn: Connection) -> tuple[Recipient, ...]:
-    rows = conn.execute(select(notification_recipients).order_by(_to.step, _to.name, _to.id))
-    return tuple(map(_recipient, rows))
-
-
-def _recipient(row: Any) -> Recipient:
-    quiet = None if row.quiet_from is None else (row.quiet_from, row.quiet_to)
-    return record(Recipient, row, kind=Kind(row.kind), events=frozenset(map(Event, row.events)), quiet=quiet)
 
 
 AT_ONCE = 1_000
@@ -229,98 +209,57 @@ def collect(db: Database, now: datetime) -> int:
     """
     with db.read() as conn:
         recipients, moment = active_recipients(conn), shared_now(conn, now)
-        wait = timedelta(minutes=current(conn).settings.notify_next_after_minutes)
-        queries = _queries(recipients, moment, moment - wait) if recipients else {}
+        before = moment - timedelta(minutes=current(conn).settings.notify_next_after_minutes)
+        last = max((one.step for one in recipients if is_told(one, FOLLOW_UP, None)), default=0)
+        queries = {event: _to_tell(event, moment, before, last) for event in EVENTS if recipients}
         cases = any(conn.execute(query.limit(1)).first() for query in queries.values())
-        fault = any(health.changes(conn, moment))
-    if not cases and not fault:
-        return 0
+        if not cases and not health.changes(conn, moment):
+            return 0
     with db.write() as conn:
-        began, over = health.changes(conn, moment)
-        told = sum(
-            _change_fault(conn, recipients, one, moment, down=one in began, cause=began.get(one))
-            for one in sorted({*began, *over})
-        )
+        faults = sorted(health.changes(conn, moment).items())
+        told = sum(_change_fault(conn, one, moment, down=down, cause=cause) for one, (down, cause) in faults)
         return told + sum(_tell_cases(conn, recipients, event, query, moment) for event, query in queries.items())
 
 
-def _queries(recipients: Sequence[Recipient], now: datetime, before: datetime) -> dict[str, Select[Any]]:
-    """The cases to tell of, by event, each with its priority and the place of the on-call order reached."""
-    last = max((one.step for one in recipients if is_told(one, FOLLOW_UP, None)), default=0)
-    found = {event: _to_tell(event, now, before) for event in (ARRIVED, OVERDUE)}
-    return found | {FOLLOW_UP: _late_follow_ups(now, before, last)}
+def _waiting(event: str, now: datetime) -> Select[Any]:
+    """The cases of which there is something to tell: the ``priority`` of each, and the moment ``since`` when it is new.
 
-
-def _to_tell(event: str, now: datetime, before: datetime) -> Select[Any]:
-    """Open cases of which nobody was told yet, or only as less urgent ones; urgent ones that are overdue and were
-    opened since that was told: who opened it has given it back unread, and nobody would hear of it any more; and
-    urgent ones of which somebody was told a while ago, nothing is new, and that still wait.
+    An arrival is told of an urgent case until somebody has opened it. A target that passes is told of a case that
+    nobody has read and nobody has open, so also of an urgent one that was opened and given back: nobody would hear of
+    it any more. An urgent follow-up that is overdue is told like a P0 case, any other like a P1 case.
     """
-    known = and_(_told.case_id == _entry.case_id, _told.event == event)
-    urgent, new = _entry.priority <= Priority.P1, _told.priority > _entry.priority
-    if event == OVERDUE:
-        new |= urgent & func.coalesce(_entry.last_opened_at > _told.at, False)  # NULL where nobody ever opened it
-    long_ago = or_(_told.at <= before, _told.at > now)
-    asked = or_(_told.case_id.is_(None), new, and_(urgent, long_ago, ~new))
-    step = case((and_(long_ago, ~new), _told.step), else_=0).label("step")
-    joined = select(_entry.case_id, _entry.priority, step).outerjoin(case_notices, known)
-    all_of_them = _entry.closed_at.is_(None), asked, *([urgent] if event == ARRIVED else []), *_waits(event, now)
-    return joined.where(*all_of_them).order_by(_entry.priority, step)
-
-
-def _waits(event: str, now: datetime) -> tuple[ColumnElement[bool], ...]:
-    """What makes an open case one to tell of. An arrival is told until somebody has opened it; a target that passes is
-    told of a case that nobody has read and nobody has open, so also of one that was opened and given back.
-    """
+    if event == FOLLOW_UP:
+        contact = _late.disposition == Disposition.CONTACT_NOW.value
+        priority = func.min(case((contact, Priority.P0.value), else_=Priority.P1.value)).label("priority")
+        late = select(_late.case_id, priority, func.max(_late.due_at, type_=Moment).label("since"))
+        return late.where(_late.closed_at.is_(None), _late.due_at <= now).group_by(_late.case_id)
+    urgent = _entry.priority <= Priority.P1
+    given_back = case((urgent, _entry.last_opened_at)).label("since")  # of an arrival nobody opened it
+    entries = select(_entry.case_id, _entry.priority, given_back).where(_entry.closed_at.is_(None))
     if event == ARRIVED:
-        return (_entry.first_opened_at.is_(None),)
+        return entries.where(urgent, _entry.first_opened_at.is_(None))
     free = or_(_entry.lease_token.is_(None), _entry.assigned_until <= now)
-    return _entry.due_at <= now, _entry.review_round == "first", free
+    return entries.where(_entry.due_at <= now, _entry.review_round == "first", free)
 
 
-_late_priority = func.min(
-    case((_late.disposition == Disposition.CONTACT_NOW.value, Priority.P0.value), else_=Priority.P1.value)
-)
-"""An urgent follow-up is told like a P0 case, any other like a P1 case."""
-
-
-def _late_follow_ups(now: datetime, before: datetime, last: int) -> Select[Any]:
-    """Cases with one that is overdue, each with the place of the on-call order that was reached: 0 where one became
-    overdue since that was told. Those of which all places up to the ``last`` were told, or one after ``before``, are
-    left out: who acts just now is not told every few minutes.
+def _to_tell(event: str, now: datetime, before: datetime, last: int) -> Select[Any]:
+    """Those of which nobody was told yet, only as less urgent ones, or before what is new, with 0 as the place of the
+    on-call order; and urgent ones of which nothing is new and somebody was told a while ago, with the place reached.
+    A follow-up is told no further than to the ``last`` place, as whoever acts just now is not told every few minutes.
     """
-    new = or_(_told.case_id.is_(None), ~_told.at.between(func.max(_late.due_at), now))
-    told = and_(_told.case_id == _late.case_id, _told.event == FOLLOW_UP)
-    query = select(_late.case_id, _late_priority.label("priority"), case((new, 0), else_=_told.step).label("step"))
-    query = query.outerjoin(case_notices, told).where(_late.closed_at.is_(None), _late.due_at <= now)
-    query = query.group_by(_late.case_id, _told.case_id, _told.at, _told.step)
-    return query.having(or_(new, and_(_told.at <= before, _told.step < last))).order_by(_late_priority)
+    waits = _waiting(event, now).subquery().c
+    known = and_(_told.case_id == waits.case_id, _told.event == event)
+    # NULL where nobody ever opened it
+    new = or_(_told.case_id.is_(None), _told.priority > waits.priority, func.coalesce(waits.since > _told.at, False))
+    again = and_(waits.priority <= Priority.P1, or_(_told.at <= before, _told.at > now))
+    if event == FOLLOW_UP:
+        new, again = or_(new, _told.at > now), and_(again, _told.step < last)
+    step = case((new, 0), else_=_told.step).label("step")
+    query = select(waits.case_id, waits.priority, step).outerjoin(case_notices, known)
+    return query.where(or_(new, again)).order_by(waits.priority, step)
 
 
-def still_so(db: Database, message: Message, now: datetime) -> Message | None:
-    """The message as it is now, for whoever is about to send it: it counts only the cases of which there still is
-    something to tell. None where no such case is left, where a fault is over, or is here again.
-    """
-    if message.event == "fault":
-        lasting, name = {one.fault for one in health.open_faults(db)}, str(message.what)
-        return message if (name.removesuffix("_over") in lasting) is not name.endswith("_over") else None
-    if message.event not in EVENTS or message.priority is None:
-        return message
-    with db.read() as conn:
-        moment = shared_now(conn, now)
-        if message.event == FOLLOW_UP:
-            some = select(_late.case_id).where(_late.closed_at.is_(None), _late.due_at <= moment)
-            some = some.group_by(_late.case_id).having(_late_priority == message.priority.value)
-        else:
-            its = _entry.closed_at.is_(None), _entry.priority == message.priority
-            some = select(_entry.case_id).where(*its, *_waits(message.event, moment))
-        left = conn.execute(select(func.count()).select_from(some.limit(message.count).subquery())).scalar_one()
-    return replace(message, count=left) if left else None
-
-
-def _tell_cases(
-    conn: Connection, recipients: Sequence[Recipient], event: str, query: Select[Any], now: datetime
-) -> int:
+def _tell_cases(conn: Connection, recipients: Sequence[Any], event: str, query: Select[Any], now: datetime) -> int:
     """New ones to the first in the order, urgent ones that still wait to the next; the last one is told again."""
     counted, rows = Counter[tuple[int, int]](), []
     for case_id, priority, step in conn.execute(query.limit(AT_ONCE)).all():
@@ -342,27 +281,25 @@ def keep_fault(db: Database, fault: Fault, now: datetime, *, down: bool, cause: 
     if down is (known is not None) and (known is None or cause in (None, known.cause)):
         return
     with db.write() as conn:
-        _change_fault(conn, active_recipients(conn), fault, shared_now(conn, now), down=down, cause=cause)
+        _change_fault(conn, fault, shared_now(conn, now), down=down, cause=cause)
 
 
-def _change_fault(
-    conn: Connection, recipients: Iterable[Recipient], fault: Fault, now: datetime, *, down: bool, cause: str | None
-) -> bool:
+def _change_fault(conn: Connection, fault: Fault, now: datetime, *, down: bool, cause: str | None) -> bool:
     """Whether that is new; then all who are told of faults are told: the very first may be who cannot be reached."""
     new = health.keep(conn, fault, now, down=down, cause=cause)
     if new:
         notice = Notice(event="fault", what=fault.value if down else f"{fault.value}_over")
-        _tell_all(conn, recipients, notice, now)
+        _tell_all(conn, active_recipients(conn), notice, now)
     return new
 
 
-def _tell_all(conn: Connection, recipients: Iterable[Recipient], notice: Notice, now: datetime) -> None:
+def _tell_all(conn: Connection, recipients: Iterable[Any], notice: Notice, now: datetime) -> None:
     for recipient in recipients:
         if is_told(recipient, notice.event, notice.priority):
             _tell(conn, recipient, notice, now)
 
 
-def _tell(conn: Connection, recipient: Recipient, notice: Notice, now: datetime) -> None:
+def _tell(conn: Connection, recipient: Any, notice: Notice, now: datetime) -> None:
     """Put a notice into the outbox: into the message that waits for its interval to pass or to be tried again, so that
     a channel that was down for hours does not bring as many messages as it was told; or as a new one.
     """
@@ -389,11 +326,11 @@ def _tell(conn: Connection, recipient: Recipient, notice: Notice, now: datetime)
     conn.execute(notifications.insert().values(row | moments))
 
 
-def _allowed_moment(moment: datetime, notice: Notice, recipient: Recipient | None, settings: SiteSettings) -> datetime:
+def _allowed_moment(moment: datetime, notice: Notice, recipient: Any, settings: SiteSettings) -> datetime:
     """The moment, or the end of the recipient's quiet hours where those hold the notice back."""
-    if notice.urgent or recipient is None or recipient.quiet is None:
+    if notice.urgent or recipient is None or recipient.quiet_from is None:
         return moment
-    return after_quiet(moment, recipient.quiet, settings.time_zone)
+    return after_quiet(moment, (recipient.quiet_from, recipient.quiet_to), settings.time_zone)
 
 
 def after_quiet(moment: datetime, quiet: tuple[int, int], time_zone: str) -> datetime:
@@ -434,8 +371,9 @@ def somebody(db: Database) -> bool:
 
 def take_due(db: Database, now: datetime, limit: int = 20) -> tuple[Message, ...]:
     """The messages that are due and nobody sends just now, from now on being sent by the caller: each ends in
-    `record_sent`, `record_failed` or `record_needless`, or is due again a while later. Those tried least come first, so
-    that a channel that fails keeps none of another's waiting; then the most urgent.
+    `record_try`, or is due again a while later. Those tried least come first, so that a channel that fails keeps none
+    of another's waiting; then the most urgent. Each counts only the cases of which there still is something to tell;
+    one that would tell what is no longer so is not sent, and the next one need not wait for its interval.
     """
     with db.read() as conn:  # nothing is written while nothing is due
         moment = shared_now(conn, now)
@@ -451,40 +389,47 @@ def take_due(db: Database, now: datetime, limit: int = 20) -> tuple[Message, ...
         conn.execute(taken.values(taken_until=moment + TAKEN_FOR, attempts=_out.attempts + 1))
         joined = select(notifications, _to.kind, _to.target, _to.secret).join(notification_recipients)
         rows = conn.execute(joined.where(_out.id.in_(ids)).order_by(*order)).all()
-    return tuple(
-        record(Message, row, kind=Kind(row.kind), priority=None if row.priority is None else Priority(row.priority))
-        for row in rows
-    )
+        found = [
+            record(Message, row, kind=Kind(row.kind), priority=None if row.priority is None else Priority(row.priority))
+            for row in rows
+        ]
+        still = [replace(message, count=_count_still(conn, message, moment)) for message in found]
+        for message, now_so in zip(found, still, strict=True):
+            if not now_so.count:
+                _record(conn, "notification_needless", message, moment, given_up_at=moment, error="no longer so")
+    return tuple(message for message in still if message.count)
 
 
-def record_sent(db: Database, message: Message, now: datetime) -> None:
-    with db.write() as conn:
-        moment = shared_now(conn, now)
-        record_state(conn, message.recipient_id, None, moment)  # the person first, then their messages, the log last
-        _record(conn, "notification_sent", message, moment, sent_at=moment, error=None)
+def _count_still(conn: Connection, message: Message, now: datetime) -> int:
+    """Of how many it is still so. Of none where a fault is over, or is here again."""
+    if message.event == "fault":
+        lasting, name = {one.fault for one in health.open_faults(conn)}, str(message.what)
+        return message.count if (name.removesuffix("_over") in lasting) is not name.endswith("_over") else 0
+    if message.event not in EVENTS:
+        return message.count
+    waits = _waiting(message.event, now).subquery().c
+    some = select(waits.case_id).where(waits.priority == message.priority).limit(message.count).subquery()
+    return conn.execute(select(func.count()).select_from(some)).scalar_one()
 
 
-def record_needless(db: Database, message: Message, now: datetime) -> None:
-    """What it would have told is no longer so: it is not sent, and the next one need not wait for its interval."""
-    with db.write() as conn:
-        moment = shared_now(conn, now)
-        _record(conn, "notification_needless", message, moment, given_up_at=moment, error="no longer so")
-
-
-def record_failed(db: Database, message: Message, problem: str, now: datetime) -> None:
-    """It did not go out: tried again after a growing pause, outside quiet hours, given up after a day. After some
-    tries whoever comes next in the on-call order is told as well.
+def record_try(db: Database, message: Message, problem: str | None, now: datetime) -> None:
+    """It went out, or did not for this reason: then it is tried again after a growing pause, outside quiet hours, given
+    up after a day. After some tries whoever comes next in the on-call order is told as well.
     """
     is_test, longest = message.event == "test", _LONGEST_PAUSE_URGENT_S if message.urgent else _LONGEST_PAUSE_S
     pause = timedelta(seconds=pause_after(message.attempts - 1, _FIRST_PAUSE_S, longest))
     with db.write() as conn:
-        moment, everybody = shared_now(conn, now), active_recipients(conn)
+        moment = shared_now(conn, now)
+        record_state(conn, message.recipient_id, problem, moment)  # the person first, then their messages, the log last
+        if problem is None:
+            _record(conn, "notification_sent", message, moment, sent_at=moment, error=None)
+            return
+        everybody = active_recipients(conn)
         to = next((one for one in everybody if one.id == message.recipient_id), None)
         again = _allowed_moment(moment + pause, message, to, current(conn).settings)
         row = {"not_before": again, "error": problem[:120], "created_at": min(message.created_at, moment)}
         if is_test or moment - message.created_at > GIVE_UP_AFTER:
             row["given_up_at"] = moment
-        record_state(conn, message.recipient_id, problem[:120], moment)
         if to is not None and message.attempts == PASSED_ON_AFTER and not is_test:
             later = [one for one in everybody if one.step > to.step and is_told(one, message.event, message.priority)]
             following = min((one.step for one in later), default=None)
@@ -504,7 +449,7 @@ def _record(
 
 def record_state(conn: Connection, recipient_id: str, problem: str | None, now: datetime) -> None:
     tried = update(notification_recipients).where(_to.id == recipient_id)
-    conn.execute(tried.values(problem=problem, tried_at=now))
+    conn.execute(tried.values(problem=problem and problem[:120], tried_at=now))
 
 
 def monitors(db: Database) -> tuple[tuple[str, str], ...]:

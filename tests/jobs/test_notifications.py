@@ -80,7 +80,7 @@ class Site:
             quiet=(int(60 * float(quiet[0])), int(60 * float(quiet[1]))) if quiet else None,
         )
         self.secret = str(secret)
-        return made.id
+        return made
 
     def round(self, after: timedelta = timedelta(), by: str = "one", *, dead: bool = False) -> int:
         """So much later a process tells, and is alive; how many messages go out."""

@@ -124,7 +124,7 @@ def test_it_says_so_no_longer_once_somebody_is_told_of_p0(open_page: Opener, pag
     told, _ = add_recipient(page_database, LOCAL_USER.at(NOW), name="Ann", kind=Kind.SERVICE, events=urgent, **where)
     assert not open_page().error
     with page_database.write() as conn:
-        record_state(conn, told.id, "refused", NOW)
+        record_state(conn, told, "refused", NOW)
     assert "have failed" in open_page().error[0].value
 
 
