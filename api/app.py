@@ -208,7 +208,7 @@ def _files(app: FastAPI, intake: Intake) -> None:
     @app.get(f"{ROOT}/batches/{{batch_id}}")
     def batch(batch_id: _ID, program: Sends) -> BatchFound:
         """How far a file is."""
-        reach, found = program_texts.reach_of(db, program, batch_id), progress(db, batch_id, clock())
+        reach, found = program_texts.batch_of(db, program, batch_id).reach, progress(db, batch_id, clock())
         return BatchFound(
             id=batch_id,
             unsafe=_WORDS[reach],
@@ -227,7 +227,7 @@ def _files(app: FastAPI, intake: Intake) -> None:
         it is final. Where reviewers see what you make of it, ask with `hide_in_review=true`: of a case in review it
         then says only that it exists.
         """
-        program_texts.reach_of(db, program, batch_id)
+        program_texts.batch_of(db, program, batch_id)
         rows = export_results(db, program.actor.at(clock()), batch_id, hide=hide_in_review)
         lines = (_row(result).model_dump_json() + "\n" for result in rows)
         return StreamingResponse(lines, media_type="application/jsonl")

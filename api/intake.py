@@ -32,9 +32,9 @@ from storage.batches.batches import NewBatch
 from storage.batches.intake import TEXT_BY_TEXT, close_intake
 from storage.database import Database
 from storage.review import program_texts
-from storage.review.program_texts import require_same_file
+from storage.review.program_texts import KeyUsed
 from storage.settings_store import settings_now
-from storage.site.accounts import Program, UnknownToken, in_force
+from storage.site.accounts import Program, require_in_force
 
 log = logging.getLogger(__name__)
 
@@ -116,8 +116,8 @@ class Intake:
         upload = replace(sent, mapping=mapping.columns, label_values=dict(mapping.labels), sheet=mapping.sheet)
         try:
             table = intake.uploaded_table(upload)
-            if not in_force(self.db, program):
-                raise UnknownToken
+            with self.db.write() as conn:
+                require_in_force(conn, program)
             asked = {"sha256": upload.sha256, "options": _options_sha256(mapping, reach)}
             new = NewBatch(
                 name=table.name,
@@ -127,7 +127,9 @@ class Intake:
             )
             settings, pipeline = settings_now(self.db, self.settings), usual_pipeline(self.db, self.settings)
             batch_id = open_batch(self.db, program.actor, pipeline, new, settings, self.clock)
-            require_same_file(self.db, batch_id, asked)
+            begun_with = program_texts.batch_of(self.db, program, batch_id).intake
+            if any(begun_with.get(name) != digest for name, digest in asked.items()):
+                raise KeyUsed(batch_id)
             begun = replace(upload, mapping=table.profile.mapping, batch_id=batch_id)
             intake.remember(begun)  # beside the file, so that it can be read again as it was read
         except BaseException:
@@ -148,19 +150,17 @@ def tell_settled(db: Database, now: datetime, *, private: bool) -> int:
     """
     done, silent = 0, set[str]()
     for due in program_texts.take_due(db, now):
-        message = {"event": due.state.value, "id": due.case_id}
-        if due.webhook in silent:
-            program_texts.record_not_told(db, due, now)
-            continue
-        try:
-            channels.post(due.webhook, due.secret, due.message_id, message, int(now.timestamp()), private=private)
-        except (NotSent, ValueError) as failed:
-            log.warning("a program could not be told that a case is %s: %s", due.state.value, failed)
-            program_texts.record_not_told(db, due, now)
-            silent.add(due.webhook)
-        else:
-            program_texts.record_told(db, due)
-            done += 1
+        told = due.webhook not in silent
+        if told:
+            message = {"event": due.state.value, "id": due.case_id}
+            try:
+                channels.post(due.webhook, due.secret, due.message_id, message, int(now.timestamp()), private=private)
+            except (NotSent, ValueError) as failed:
+                log.warning("a program could not be told that a case is %s: %s", due.state.value, failed)
+                silent.add(due.webhook)
+                told = False
+        program_texts.record_told(db, due, now, told=told)
+        done += told
     return done
 
 

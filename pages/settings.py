@@ -19,9 +19,8 @@ from storage import settings_store
 from storage.batches.results import daily_costs
 from storage.review import erasure
 from storage.review.erasure import By, Erasure, NotErased, Selection
-from storage.review.inbox import revoke, set_active, set_roles
 from storage.review.queue import counts
-from storage.site.accounts import Account, LastAdmin, list_accounts
+from storage.site.accounts import Account, LastAdmin, list_accounts, revoke, set_active, set_roles
 
 BY_WORDS = words_of(By, "erase_by")
 

@@ -29,7 +29,7 @@ from storage.audit_log import record_refusal
 from storage.review import claims, evidence, inbox, reports, reviews
 from storage.review.claims import Incomplete, LeaseLost, NotAvailable
 from storage.review.reviews import load_draft, save_draft
-from storage.site.accounts import colleagues
+from storage.site.accounts import colleagues, release_all
 from storage.visibility import NotYetReviewed
 
 HexId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
@@ -271,7 +271,7 @@ def _second(here: Here, act: Act) -> None:
 
 
 def _finish(here: Here, _act: Act) -> None:
-    inbox.release_all(here.db, here.by, note="session ended")
+    release_all(here.db, here.by, note="session ended")
     if here.desk is None or not here.desk.busy:
         here.page.lay(None)
     here.page.said = "You have no open case."

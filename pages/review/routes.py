@@ -29,7 +29,7 @@ from storage.audit_log import record_refusal
 from storage.batches.batch_state import UnknownBatch, batch_row
 from storage.database import Database
 from storage.review import adjudication, reports, reviews
-from storage.review.queue import LONGEST, Counts, Sort, State, Waiting, counts, find, queue, reserved_cases
+from storage.review.queue import LONGEST, Counts, Sort, State, counts, find, queue, reserved_cases
 from storage.site.accounts import SessionEnded
 
 MOST_BYTES = 1_000_000
@@ -151,19 +151,20 @@ def _rows(db: Database, by: Acting, view: View, found: Counts) -> Mapping[str, A
     return {"browse": browse, "rows": rows, "of": of, "texts_read": texts_read}
 
 
-def _row(row: Waiting, now: datetime, *, named: bool) -> Mapping[str, Any]:
+def _row(row: Any, now: datetime, *, named: bool) -> Mapping[str, Any]:
+    priority = Priority(row.priority)
     return {
         "id": row.case_id,
         "name": inbox_words.list_name(row.external_id, row.case_id),
-        "priority": row.priority.name,
-        "mark": inbox_words.PRIORITY_MARKS[row.priority],
-        "meaning": inbox_words.PRIORITY_MEANINGS[row.priority],
+        "priority": priority.name,
+        "mark": inbox_words.PRIORITY_MARKS[priority],
+        "meaning": inbox_words.PRIORITY_MEANINGS[priority],
         "left": inbox_words.due_words(row.due_at, now),
         "late": row.due_at <= now,
         "why": inbox_words.why_words(row.why),
         "age": f"{duration(now - row.entered_at, least=60)} in queue",
-        "state": inbox_words.state_words(row.state),
-        "mine": row.state is State.MINE,
+        "state": inbox_words.state_words(State(row.state)),
+        "mine": row.state == State.MINE,
         "free": named and row.state in _TAKEABLE,
     }
 

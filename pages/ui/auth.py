@@ -20,7 +20,7 @@ from pages.ui.words import words_of
 from screening.review.policy import LOCAL_USER, Action, Actor, Role, is_allowed, require
 from screening.text.display import visible
 from storage.audit_log import record_refusal
-from storage.review import inbox
+from storage.site import accounts
 from storage.site.accounts import Ended, SessionEnded, SignIn
 
 LONGEST_SUBJECT = 255
@@ -78,7 +78,7 @@ def taken_roles() -> frozenset[Role]:
 def _enter(*, active: bool) -> Actor:
     found = sign_in_of(st.user.to_dict())
     admins = context.settings().first_admins
-    return inbox.enter(context.database(), found, context.now(), admins, active=active)
+    return accounts.enter(context.database(), found, context.now(), admins, active=active)
 
 
 def poll_session(tick: Callable[_P, None]) -> Callable[_P, None]:
@@ -116,7 +116,7 @@ def who_asks(scope: Scope | None = None) -> Callable[..., Actor]:
         return lambda active=True: LOCAL_USER
     found = sign_in_of(st.user.to_dict()) if scope is None else _sign_in_over(scope)
     db, clock = context.database(), context.now
-    return lambda active=True: inbox.enter(db, found, clock(), active=active)
+    return lambda active=True: accounts.enter(db, found, clock(), active=active)
 
 
 def check_before(action: Action, make: Callable[[], _T]) -> Callable[[], _T]:
@@ -188,7 +188,7 @@ async def _sign_out(request: Request) -> Response:
         who = _sign_in_over(request.scope)
     except (Unidentified, ValueError):
         return PlainTextResponse("Nobody is signed in here.", headers={"Refresh": "0; url=/"})
-    await run_in_threadpool(lambda: inbox.sign_out(context.database(), who, context.now()))
+    await run_in_threadpool(lambda: accounts.sign_out(context.database(), who, context.now()))
     return PlainTextResponse("You are signed out.", headers={"Refresh": f"0; url={LOGOUT}"})
 
 

@@ -9,13 +9,13 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Integer, Select, bindparam, func, insert, select, update
 
 from screening.labels import Outcome
-from screening.review.policy import LOCAL_USER, REVIEWERS, SYSTEM, Acting, Action, Actor, require
+from screening.review.policy import LOCAL_USER, SYSTEM, Acting, Action, Actor, require
 from screening.review.review_form import ReviewForm, ReviewLabel
 from screening.review.triage import Priority, floor, second_review_coin
 from storage.audit_log import append
 from storage.batches.entries import open_again
 from storage.database import Database, Source, Stale, reading, record
-from storage.review.claims import UNASSIGNED, Incomplete, NotAvailable, has_lease, is_open, lock_entry
+from storage.review.claims import Incomplete, NotAvailable, has_lease, is_open, lock_entry
 from storage.review.follow_ups import For, open_follow_up
 from storage.review.program_texts import tell_again
 from storage.schema.engine import screenings
@@ -23,6 +23,7 @@ from storage.schema.intake import cases
 from storage.schema.review import LATER_REVIEW, adjudications, inbox_entries, reviews, second_review_requests, skips
 from storage.schema.site import accounts
 from storage.settings_store import SecondReviewRule, SiteSettings
+from storage.site.accounts import UNASSIGNED, reads_cases
 from storage.visibility import is_erased, see_reviews
 
 
@@ -92,9 +93,8 @@ def _matching_rules(form: ReviewForm, settings: SiteSettings, before: ReviewLabe
 def others(conn: Connection, reviewer: Actor, case_id: str) -> bool:
     """Whether anybody else could read it: the case never comes again to who gave it back as *not me*."""
     declined = select(skips.c.reviewer).where(skips.c.case_id == case_id, skips.c.reason == "not_me")
-    others = accounts.c.active.is_(True), accounts.c.id != reviewer.id, accounts.c.id.not_in(declined)
-    people = conn.execute(select(accounts.c.roles).where(*others)).scalars()
-    return any(REVIEWERS & set(roles) for roles in people)
+    others = reads_cases(), accounts.c.id != reviewer.id, accounts.c.id.not_in(declined)
+    return conn.execute(select(accounts.c.id).where(*others)).first() is not None
 
 
 def request(conn: Connection, by: str, case_id: str, why: Why, now: datetime) -> None:

@@ -27,17 +27,12 @@ SNOOZE = timedelta(minutes=30)
 """How long a skipped case stays away from whoever skipped it."""
 
 _entry = inbox_entries.c
-UNASSIGNED = dict.fromkeys(("assignee", "assigned_by", "assigned_until", "lease_token"))
-"""What an entry says that nobody has."""
-
 _OWN_ID = select(cases.c.external_id).where(cases.c.id == _entry.case_id).correlate(inbox_entries).scalar_subquery()
-_NAMED = (*_entry, _OWN_ID.label("external_id"))
-"""An entry with the own id of its case."""
-
-
-def why_of(entry: Any) -> str:
-    """Why the case is in the inbox, from its row there; one that could not be screened has its cause after a colon."""
-    return entry.why if entry.cause is None else f"{entry.why}:{entry.cause}"
+_WHY = func.coalesce(_entry.why + ":" + _entry.cause, _entry.why).label("why")
+SHOWN = (*(column for column in _entry if column.name != "why"), _WHY)
+"""An entry; ``why`` the case is in the inbox, with the cause after a colon where it could not be screened."""
+_NAMED = (*SHOWN, _OWN_ID.label("external_id"))
+"""With the own id of its case."""
 
 
 At = datetime | BindParameter[datetime]
@@ -88,17 +83,8 @@ def of_batch(batch: str | None) -> ColumnElement[bool]:
     return true() if batch is None else _entry.batch_id == batch
 
 
-def is_given_to(actor: Actor) -> ColumnElement[bool]:
-    """The condition that a case which is kept for the actor was given to them, not put on hold by themselves."""
-    return and_(_entry.lease_token.is_(None), _entry.assignee == actor.id, _entry.assigned_by != actor.id)
-
-
-def is_snoozed(actor: Actor, now: At) -> ColumnElement[bool]:
-    """The condition that the actor skipped the case recently, or declined it ("not me") at any time."""
-    return _entry.case_id.in_(_skips(actor, now))
-
-
 def _skips(actor: Actor, now: At) -> Any:
+    """The cases that the actor skipped recently, or declined ("not me") at any time."""
     since = now - SNOOZE if isinstance(now, datetime) else SNOOZED_SINCE
     recent = or_(skips.c.reason == "not_me", skips.c.at > since)
     return select(skips.c.case_id).where(skips.c.reviewer == actor.id, recent)
@@ -117,20 +103,16 @@ def is_reviewed_by(actor: Actor) -> ColumnElement[bool]:
     return and_(_entry.review_round != "first", _entry.case_id.in_(mine))
 
 
-def needs_senior(actor: Actor) -> ColumnElement[bool]:
-    """The condition that two reviewers disagree and the actor is not a senior."""
-    return false() if Role.SENIOR in actor.roles else _entry.review_round == "third"
-
-
 def state(actor: Actor, now: At) -> ColumnElement[str]:
     """Which state of `queue.State` an open case is in, as this actor sees it."""
+    given = and_(_entry.assignee == actor.id, _entry.assigned_by != actor.id)  # by a colleague: theirs to take up
     return case(
         (and_(is_leased(now), _entry.assignee == actor.id), "mine"),
         (is_leased(now), "held"),
         (is_reviewed_by(actor), "read"),
-        (needs_senior(actor), "senior"),
-        (and_(is_kept(now), ~is_given_to(actor)), "reserved"),
-        (is_snoozed(actor, now), "skipped"),
+        (false() if Role.SENIOR in actor.roles else _entry.review_round == "third", "senior"),
+        (and_(is_kept(now), ~given), "reserved"),
+        (_entry.case_id.in_(_skips(actor, now)), "skipped"),
         else_="free",
     )
 
@@ -274,7 +256,7 @@ def _take(conn: Connection, which: ColumnElement[bool], by: Acting, lease: timed
 
 def _claim(row: Any) -> Claim:
     given = {"token": row.lease_token, "expires_at": row.assigned_until, "priority": Priority(row.priority)}
-    return record(Claim, row, **given, why=why_of(row))
+    return record(Claim, row, **given)
 
 
 def my_claims(db: Database, by: Acting, batch: str | None = None) -> tuple[Claim, ...]:

@@ -14,7 +14,6 @@ from screening.review.policy import SYSTEM, Acting, Action, Actor, require
 from storage.audit_log import append
 from storage.batches.batch_state import TAKES_ROWS
 from storage.database import Database
-from storage.review.claims import UNASSIGNED
 from storage.review.follow_ups import is_listed
 from storage.schema.columns import ERASED, metadata, new_id
 from storage.schema.engine import screenings
@@ -22,6 +21,7 @@ from storage.schema.intake import batches, cases, pending_cases, rejected_rows
 from storage.schema.review import acknowledgements, drafts, erasure_requests, follow_ups, inbox_entries
 from storage.schema.site import TO_SEND, audit_events, notifications, sessions
 from storage.settings_store import SiteSettings, current
+from storage.site.accounts import UNASSIGNED
 from storage.visibility import was_erased
 
 AT_ONCE = 500

@@ -12,10 +12,10 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, insert, or_, select, update
 
 from screening.labels import Outcome
-from screening.review.policy import REVIEWERS, Acting, Action, Actor, is_allowed, require
+from screening.review.policy import Acting, Action, Actor, is_allowed, require
 from screening.review.review_form import Disposition
 from screening.review.triage import Reach, audit_placement
 from storage.audit_log import append
@@ -24,6 +24,7 @@ from storage.database import Database, insert_once
 from storage.review.claims import NOW, Incomplete
 from storage.schema import accounts, acknowledgements, batches, cases, follow_ups, inbox_entries, screenings
 from storage.settings_store import current
+from storage.site.accounts import reads_cases
 from storage.visibility import is_in_review, is_yet_to_review, unblind, was_erased
 
 _one = follow_ups.c
@@ -143,8 +144,7 @@ def _open_statements(actor: Actor, limit: int) -> tuple[Select[Any], Select[int,
 
 def _is_left() -> ColumnElement[bool]:
     """The condition that whoever was to see to it reads no cases any more, or is switched off."""
-    roles = (cast(accounts.c.roles, Text).like(f'%"{role}"%') for role in REVIEWERS)
-    return ~exists().where(and_(accounts.c.id == _one.who, accounts.c.active.is_(True), or_(*roles)))
+    return ~exists().where(accounts.c.id == _one.who, reads_cases())
 
 
 def take_over(db: Database, by: Acting) -> int:
@@ -172,8 +172,7 @@ def hand_to(db: Database, by: Acting, follow_up_id: int, to: str, note: str) -> 
     """Have a colleague see to it from now on. Raises Forbidden, NotOpen, Incomplete, KeyError for no such person."""
     with db.write() as conn:
         case_id, said = _require_open(conn, by.actor, follow_up_id, note)
-        person = conn.execute(select(accounts.c.active, accounts.c.roles).where(accounts.c.id == to)).first()
-        if person is None or not person.active or not REVIEWERS & set(person.roles):
+        if conn.execute(select(accounts.c.id).where(accounts.c.id == to, reads_cases())).first() is None:
             raise KeyError(to)
         conn.execute(update(follow_ups).where(_one.id == follow_up_id).values(note=said))
         _give(conn, by, follow_up_id, case_id, to)

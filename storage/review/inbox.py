@@ -1,46 +1,39 @@
-"""The ways a case changes hands: left, put on hold, transferred, assigned, and freed where its reviewer is gone; and
-where it is by now, for a page that lies open.
+"""The ways a case changes hands: left, put on hold, transferred, assigned; and where it is by now, for a page that lies
+open. Where its reviewer is gone it is freed by `storage.site.accounts`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any
 
-from sqlalchemy import Connection, false, or_, select, true, update
+from sqlalchemy import Connection, select, update
 
-from screening.review.policy import REVIEWERS, Acting, Action, Actor, Role, require
+from screening.review.policy import Acting, Action, Actor, Role, require
 from screening.review.review_form import ReviewLabel
 from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.database import Database, upsert
 from storage.review.adjudication import Next, Why, has_asked, request
 from storage.review.claims import (
-    UNASSIGNED,
     Incomplete,
     LeaseLost,
     NotAvailable,
     has_lease,
     holds,
-    is_assigned,
     is_kept_in,
-    is_open,
     lock_entry,
 )
 from storage.review.evidence import add_note
 from storage.review.follow_ups import open_of
 from storage.schema import accounts, case_notes, inbox_entries, reviews, skips
-from storage.site import accounts as site_accounts
-from storage.site.accounts import Account, SessionEnded, SignIn
+from storage.site.accounts import UNASSIGNED, reads_cases
 from storage.visibility import was_erased
 
 _entry = inbox_entries.c
 NEEDS_NOTE = (Priority.P0, Priority.P1)
 """Priorities that are not left open without a note."""
-
-REVIEWS = ("first", "second", "third")
-"""What a case may wait for."""
 
 RESERVATIONS = {Priority.P0: timedelta(minutes=15), Priority.P1: timedelta(minutes=15)}
 """How long a case stays on hold or handed over before it is free again for everybody."""
@@ -55,31 +48,6 @@ def release(db: Database, by: Acting, case_id: str, token: str, note: str = "") 
     with db.write() as conn:
         _let_go(conn, by, case_id, token, kind="release", note=note)
         append(conn, by, "released", case_id, {"note": bool(note)})
-
-
-def release_all(
-    db: Database,
-    by: Acting,
-    note: str = "signed out",
-    reviews: Collection[str] = REVIEWS,
-    holds: Literal["none", "own", "all"] = "none",
-) -> None:
-    """Give back what this person has open, of these reviews; with ``own`` holds also what they put on hold, with
-    ``all`` what a colleague gave them too.
-    """
-    kept_too = {"none": false(), "own": _entry.assigned_by == by.id, "all": true()}[holds]
-    which = is_open(), is_assigned(by.now), _entry.assignee == by.id, _entry.review_round.in_(reviews)
-    theirs = select(_entry.case_id, _entry.lease_token).where(*which, or_(_entry.lease_token.is_not(None), kept_too))
-    with db.write() as conn:
-        rows = conn.execute(theirs.order_by(_entry.case_id).with_for_update()).all()  # in one order, as `assign`
-        kept = [row.case_id for row in rows if row.lease_token is None]
-        for row in rows:
-            if row.lease_token is not None:
-                _let_go(conn, by, row.case_id, row.lease_token, kind="release", note=note)
-        conn.execute(update(inbox_entries).where(_entry.case_id.in_(kept)).values(UNASSIGNED))
-        for action, count in (("released_all", len(rows) - len(kept)), ("holds_released", len(kept))):
-            if count:
-                append(conn, by, action, None, {"cases": count})
 
 
 def skip(db: Database, by: Acting, case_id: str, token: str, note: str = "", reason: str = "skip") -> None:
@@ -152,10 +120,10 @@ def _keep_for(conn: Connection, by: Acting, case_id: str, priority: Priority, to
 
 def is_senior(conn: Connection, actor: Actor, to: str) -> bool:
     """Whether this colleague is one. Raises NotAvailable where they read no cases."""
-    person = conn.execute(select(accounts.c.active, accounts.c.roles).where(accounts.c.id == to)).first()
-    if person is None or not person.active or not REVIEWERS & set(person.roles) or to == actor.id:
+    roles = conn.execute(select(accounts.c.roles).where(accounts.c.id == to, reads_cases())).scalar()
+    if roles is None or to == actor.id:
         raise NotAvailable("that person cannot take cases")
-    return Role.SENIOR.value in person.roles
+    return Role.SENIOR.value in roles
 
 
 def obstacle(conn: Connection, entry: Any, to: str, now: datetime, *, senior: bool) -> str:
@@ -268,54 +236,3 @@ def what_follows(db: Database, by: Acting, case_id: str) -> tuple[Next, Sequence
         waits = {"third": Next.SENIOR}.get(entry.review_round, Next.SECOND_REVIEW)
         following = waits if entry.closed_at is None else Next.CLOSED
         return following, open_of(conn, by.actor, case_id)
-
-
-def enter(
-    db: Database, sign_in: SignIn, now: datetime, first_admins: Collection[str] = (), *, active: bool = True
-) -> Actor:
-    """As `accounts.enter`; a session that turns out to have ended gives back its person's cases, unless they are signed
-    in elsewhere: an old page that is opened or awakes takes nothing from the desk they sit at. Raises SessionEnded.
-    """
-    try:
-        return site_accounts.enter(db, sign_in, now, first_admins, active=active)
-    except SessionEnded as over:
-        _give_back(db, over.gone, now, "session ended")
-        raise
-
-
-def sign_out(db: Database, sign_in: SignIn, now: datetime) -> None:
-    """End this sign-in's session and give back what the person holds."""
-    _give_back(db, site_accounts.sign_out(db, sign_in, now), now, "signed out")
-
-
-def set_roles(db: Database, by: Acting, account_id: str, roles: frozenset[Role]) -> Account:
-    """As `accounts.set_roles`; who reads no cases any more gives back theirs, and who is no senior any more the third
-    reviews, with those that a colleague gave them. Raises KeyError, LastAdmin.
-    """
-    changed = site_accounts.set_roles(db, by, account_id, roles)
-    if not roles & REVIEWERS:
-        release_all(db, changed.actor.at(by.now), "reads no cases any more", holds="all")
-    elif Role.SENIOR not in roles:
-        release_all(db, changed.actor.at(by.now), "is no senior any more", {"third"}, "all")
-    return changed
-
-
-def set_active(db: Database, by: Acting, account_id: str, active: bool) -> Account:
-    """As `accounts.set_active`; who is switched off gives back what they hold or is kept for them."""
-    changed = site_accounts.set_active(db, by, account_id, active)
-    if not active:
-        release_all(db, changed.actor.at(by.now), "switched off", holds="all")
-    return changed
-
-
-def revoke(db: Database, by: Acting, account_id: str) -> int:
-    """As `accounts.revoke`; who is signed in nowhere then gives back what they hold and have on hold."""
-    ended = site_accounts.revoke(db, by, account_id)
-    gone = Actor(id=account_id, name=account_id, roles=frozenset())
-    release_all(db, gone.at(by.now), "session ended", holds="own")
-    return ended
-
-
-def _give_back(db: Database, actor: Actor | None, now: datetime, note: str) -> None:
-    if actor is not None and actor.roles & REVIEWERS:
-        release_all(db, actor.at(now), note, holds="own")

@@ -8,12 +8,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, Select, Update, exists, func, insert, or_, select, update
+from sqlalchemy import Connection, Select, exists, func, insert, or_, select, update
 
 from screening.datasets.rows import NewCase
 from screening.labels import Outcome
 from screening.models.retries import pause_after
-from screening.review.triage import Reach
 from storage.audit_log import append
 from storage.batches.batch_state import TAKES_ROWS, UnknownBatch, is_cancelled
 from storage.batches.intake import add_case
@@ -157,20 +156,14 @@ def open_batches(db: Database, program: Program, begun_before: datetime) -> tupl
     return tuple(db.values(select(batches.c.id).where(*its, held, TAKES_ROWS)))
 
 
-def reach_of(db: Database, program: Program, batch_id: str) -> Reach:
-    """What becomes of unsafe texts in a batch that this program began. Raises UnknownBatch for any other."""
-    query = select(batches.c.reach).where(batches.c.id == batch_id, batches.c.created_by == program.actor.id)
-    with db.read() as conn:
-        if (reach := conn.execute(query).scalar()) is None:
-            raise UnknownBatch(batch_id)
-    return Reach(reach)
-
-
-def require_same_file(db: Database, batch_id: str, asked: Mapping[str, str]) -> None:
-    """Raise KeyUsed unless the batch of a key was begun with these digests of a file and its options."""
-    intake = db.value(select(batches.c.intake).where(batches.c.id == batch_id))
-    if any(intake.get(name) != digest for name, digest in asked.items()):
-        raise KeyUsed(batch_id)
+def batch_of(db: Database, program: Program, batch_id: str) -> Any:
+    """Of a batch that this program began: what becomes of its unsafe texts (``reach``), and its ``intake``. Raises
+    UnknownBatch for any other.
+    """
+    query = select(batches.c.reach, batches.c.intake).where(batches.c.id == batch_id)
+    if not (found := db.rows(query.where(batches.c.created_by == program.actor.id))):
+        raise UnknownBatch(batch_id)
+    return found[0]
 
 
 def take_due(db: Database, now: datetime, most: int = 100) -> tuple[Told, ...]:
@@ -204,19 +197,11 @@ def tell_again(conn: Connection, case_id: str, now: datetime) -> None:
     conn.execute(its.values(tell_at=now, tries=0))
 
 
-def record_told(db: Database, told_of: Told) -> None:
-    """Note that the program was told of this case, unless there is something new to tell."""
-    with db.write() as conn:
-        conn.execute(_still_due(told_of).values(tell_at=None))
-
-
-def record_not_told(db: Database, told_of: Told, now: datetime) -> None:
-    """The program could not be told: tried again after twice as long as the last time, six hours at most."""
+def record_told(db: Database, told_of: Told, now: datetime, *, told: bool) -> None:
+    """The program was told of this case, or could not be: then it is tried again after twice as long as the last time,
+    six hours at most. Nothing is noted where there is something new to tell by now.
+    """
     wait = timedelta(seconds=pause_after(told_of.tries, LOOK_AGAIN.total_seconds(), LONGEST_WAIT.total_seconds()))
+    due = update(program_texts).where(_text.case_id == told_of.case_id, _text.tell_at == told_of.look_at)
     with db.write() as conn:
-        conn.execute(_still_due(told_of).values(tell_at=now + wait, tries=told_of.tries + 1))
-
-
-def _still_due(told_of: Told) -> Update:
-    """Its row, unless it became due anew while the program was being told."""
-    return update(program_texts).where(_text.case_id == told_of.case_id, _text.tell_at == told_of.look_at)
+        conn.execute(due.values(tell_at=None) if told else due.values(tell_at=now + wait, tries=told_of.tries + 1))

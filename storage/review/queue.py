@@ -5,7 +5,7 @@ Nothing here grows with what waits: a list is read along an index, and a count s
 
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -17,8 +17,8 @@ from sqlalchemy import ColumnElement, Connection, Integer, Select, bindparam, fu
 
 from screening.review.policy import Acting, Action, Actor, require
 from screening.review.triage import Priority
-from storage.database import Database, begins, record
-from storage.review.claims import NOW, in_hand, in_order, is_kept, is_open, moment, of_batch, of_priority, state, why_of
+from storage.database import Database, begins
+from storage.review.claims import NOW, SHOWN, in_hand, in_order, is_kept, is_open, moment, of_batch, of_priority, state
 from storage.schema import LATER_REVIEW, Moment, batches, cases, inbox_entries
 
 _entry = inbox_entries.c
@@ -58,19 +58,6 @@ class Sort(StrEnum):
     @classmethod
     def _missing_(cls, _value: object) -> "Sort":  # an address may say anything
         return cls.URGENT
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """One open case in a list."""
-
-    case_id: str
-    external_id: str
-    priority: Priority
-    why: str
-    entered_at: datetime
-    due_at: datetime
-    state: State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +103,13 @@ def queue(
     offset: int = 0,
     sort: Sort = Sort.URGENT,
     batch: str | None = None,
-) -> tuple[Waiting, ...]:
-    """Open cases, in the order they are due where no other is asked for. For supervisors. Raises Forbidden."""
+) -> Sequence[Any]:
+    """Open cases, in the order they are due where no other is asked for: the entry of each, with its ``external_id``
+    and ``state``. For supervisors. Raises Forbidden.
+    """
     require(by.actor, Action.BROWSE_QUEUE)
     query = _list(by.actor, None if priorities is None else frozenset(priorities), limit, offset, sort, batch)
-    return tuple(_waiting_case(row) for row in db.rows(query, moment(by.now)))
+    return db.rows(query, moment(by.now))
 
 
 @lru_cache
@@ -128,7 +117,7 @@ def _list(
     actor: Actor, priorities: frozenset[Priority] | None, limit: int, offset: int, sort: Sort, batch: str | None
 ) -> Select[Any]:
     """A page of the list, built once for who asks again and again: the first cases of each priority wanted, merged."""
-    entries = select(inbox_entries, state(actor, NOW).label("state")).where(is_open(), of_batch(batch))
+    entries = select(*SHOWN, state(actor, NOW).label("state")).where(is_open(), of_batch(batch))
     if priorities is None and sort is Sort.URGENT:
         first = entries.order_by(*in_order(None))
     else:
@@ -150,11 +139,6 @@ def _sort_columns(entry: Any, sort: Sort) -> tuple[ColumnElement[Any], ...]:
     if sort is Sort.LONGEST:
         return entry.entered_at, entry.case_id
     return entry.entered_at.desc(), entry.case_id.desc()
-
-
-def _waiting_case(row: Any) -> Waiting:
-    """The case in a row of its entry with ``external_id`` and ``state``."""
-    return record(Waiting, row, priority=Priority(row.priority), why=why_of(row), state=State(row.state))
 
 
 def counts(
@@ -237,13 +221,13 @@ def _by_state(actor: Actor, batch: str | None) -> Select[Any]:
     return counted.group_by(standing.state, standing.priority)
 
 
-def reserved_cases(db: Database, by: Acting) -> tuple[Waiting, ...]:
+def reserved_cases(db: Database, by: Acting) -> Sequence[Any]:
     """Cases kept for this person, by themselves or a colleague: they may claim these by name. Raises Forbidden."""
     require(by.actor, Action.CLAIM_NEXT)
-    query = select(inbox_entries, state(by.actor, by.now).label("state"), cases.c.external_id)
+    query = select(*SHOWN, state(by.actor, by.now).label("state"), cases.c.external_id)
     theirs = query.join(cases, cases.c.id == _entry.case_id).where(is_open(), is_kept(by.now), _entry.assignee == by.id)
     # few: put in order here, so that the index of what is reserved serves
-    return tuple(_waiting_case(row) for row in sorted(db.rows(theirs), key=lambda row: _sort_columns(row, Sort.URGENT)))
+    return sorted(db.rows(theirs), key=lambda row: _sort_columns(row, Sort.URGENT))
 
 
 def find(
@@ -255,7 +239,7 @@ def find(
     priorities: Collection[Priority] | None = None,
     sort: Sort = Sort.URGENT,
     limit: int = 50,
-) -> tuple[tuple[Waiting, ...], int | None]:
+) -> tuple[Sequence[Any], int | None]:
     """Open cases whose id or group begins with the words or whose batch has them in its name; with ``texts`` those with
     all of them in text or reply too. Beside them, where not every open case's text was looked through, of how many it
     was: each search is bounded, by an index and its first matches, or to the cases due first.
@@ -273,12 +257,12 @@ def find(
             with_words, texts_read = _with_words(conn, wanted, priorities)
             found |= with_words
         query = (
-            select(inbox_entries, cases.c.external_id, state(by.actor, by.now).label("state"))
+            select(*SHOWN, cases.c.external_id, state(by.actor, by.now).label("state"))
             .join(cases, cases.c.id == _entry.case_id)
             .where(_entry.case_id.in_(sorted(found)), is_open(), of_priority(priorities))
         )
         rows = conn.execute(query.order_by(*_sort_columns(_entry, sort)).limit(limit)).all()
-    return tuple(_waiting_case(row) for row in rows), texts_read
+    return rows, texts_read
 
 
 def _cases_by_name(conn: Connection, words: str) -> set[str]:

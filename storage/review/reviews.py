@@ -20,7 +20,6 @@ from storage.database import Database, record, upsert
 from storage.review.adjudication import Method, Next, resettle, settle, take_request_back, versions_in
 from storage.review.claims import (
     LEASE,
-    UNASSIGNED,
     Claim,
     Incomplete,
     LeaseLost,
@@ -34,6 +33,7 @@ from storage.review.follow_ups import For, open_follow_up
 from storage.schema.intake import cases
 from storage.schema.review import adjudications, drafts, follow_ups, inbox_entries, reviews, unblindings, undone_reviews
 from storage.settings_store import SiteSettings, current
+from storage.site.accounts import UNASSIGNED
 from storage.visibility import is_blind, is_erased, see_reviews
 
 _entry = inbox_entries.c

@@ -7,6 +7,8 @@ loaded, until the person signs in anew with their institution.
 
 A program's token is shown once and known by a hash. What a program does is recorded under its own name; it never signs
 in, holds no role of its own at the pages, and what it may ask for is bounded by its scopes.
+
+Whoever is gone gives back the cases they have: no page of theirs need be open for that.
 """
 
 import hashlib
@@ -15,14 +17,14 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Text, and_, cast, false, insert, or_, select, true, update
 
 from screening.review.policy import REVIEWERS, Acting, Action, Actor, Role, require
 from storage.audit_log import append, serialise
-from storage.database import Database, insert_once, record
-from storage.schema import accounts, programs, sessions
+from storage.database import Database, Source, insert_once, record, writing
+from storage.schema import accounts, case_notes, inbox_entries, programs, sessions
 from storage.schema.columns import new_id
 from storage.settings_store import SiteSettings, current
 
@@ -30,7 +32,11 @@ TOUCH = timedelta(seconds=30)
 """Activity is written down at most this often: a page that polls does not write at every tick."""
 PREFIX: Final = "sl_"
 MOST_PER_MINUTE: Final = 10_000
-_one = programs.c
+REVIEWS: Final = ("first", "second", "third")
+"""What a case may wait for."""
+UNASSIGNED: Final = dict.fromkeys(("assignee", "assigned_by", "assigned_until", "lease_token"))
+"""What the inbox entry of a case says that nobody has."""
+_one, _entry = programs.c, inbox_entries.c
 
 
 class Ended(StrEnum):
@@ -43,12 +49,11 @@ class Ended(StrEnum):
 
 
 class SessionEnded(Exception):
-    """No longer valid; what was filled in is kept. ``gone`` is whose it was, where they are signed in nowhere else."""
+    """No longer valid; what was filled in is kept."""
 
-    def __init__(self, why: Ended, gone: Actor | None = None) -> None:
+    def __init__(self, why: Ended) -> None:
         super().__init__(f"please sign in again ({why.value.replace('_', ' ')})")
         self.why = why
-        self.gone = gone
 
 
 class LastAdmin(ValueError):
@@ -95,7 +100,8 @@ def enter(
 ) -> Actor:
     """Who this is, on every action: begins the session or renews it, which a page that only polls (not ``active``) does
     not. Unknown people get an account without roles; one of ``first_admins`` becomes admin while there is none. Raises
-    SessionEnded.
+    SessionEnded, and what they have open or on hold is given back unless they are signed in elsewhere: an old page that
+    is opened or awakes takes nothing from the desk they sit at.
     """
     with db.write() as conn:
         account = _account_by(conn, accounts.c.subject, sign_in.subject)
@@ -106,7 +112,9 @@ def enter(
         if ended is None and active and _touch(conn, account, sign_in, now):
             append(conn, account.actor.at(now), "signed_in", account.id, {})
     if ended is not None:
-        raise SessionEnded(ended, None if elsewhere else account.actor)
+        if not elsewhere and account.roles & REVIEWERS:
+            release_all(db, account.actor.at(now), "session ended", holds="own")
+        raise SessionEnded(ended)
     return account.actor
 
 
@@ -163,8 +171,8 @@ def _first_admin(conn: Connection, account: Account, first_admins: Collection[st
     return replace(account, roles=frozenset(roles))
 
 
-def sign_out(db: Database, sign_in: SignIn, now: datetime) -> Actor | None:
-    """End this sign-in's session, also one that was never used; the person it was of."""
+def sign_out(db: Database, sign_in: SignIn, now: datetime) -> None:
+    """End this sign-in's session, also one that was never used, and give back what the person has open or on hold."""
     with db.write() as conn:
         account = _account_by(conn, accounts.c.subject, sign_in.subject)
         if account is not None:
@@ -172,17 +180,24 @@ def sign_out(db: Database, sign_in: SignIn, now: datetime) -> Actor | None:
         still_open = sessions.c.id == sign_in.session_id, sessions.c.ended_at.is_(None)
         conn.execute(update(sessions).where(*still_open).values(ended_at=now))
         if account is not None:
+            release_all(conn, account.actor.at(now), holds="own")
             append(conn, account.actor.at(now), "signed_out", account.id, {})
-    return None if account is None else account.actor
 
 
 def revoke(db: Database, by: Acting, account_id: str) -> int:
-    """End all sessions of a person and return how many were open: they are refused at their next action."""
+    """End all sessions of a person and return how many were open: they are refused at their next action, and what they
+    have open or on hold is given back.
+    """
     require(by.actor, Action.MANAGE_ACCOUNTS)
     with db.write() as conn:
         ended = _end_sessions(conn, account_id, by.now)
+        release_all(conn, _somebody(account_id).at(by.now), "session ended", holds="own")
         append(conn, by, "sessions_revoked", account_id, {"sessions": ended})
     return ended
+
+
+def _somebody(account_id: str) -> Actor:
+    return Actor(id=account_id, name=account_id, roles=frozenset())
 
 
 def _end_sessions(conn: Connection, account_id: str, now: datetime) -> int:
@@ -190,19 +205,39 @@ def _end_sessions(conn: Connection, account_id: str, now: datetime) -> int:
     return conn.execute(update(sessions).where(*still_open).values(ended_at=now)).rowcount
 
 
-def set_roles(db: Database, by: Acting, account_id: str, roles: frozenset[Role]) -> Account:
-    """What a person may do from now on, sessions that are open included. Raises KeyError, LastAdmin."""
-    return _change(db, by, account_id, "roles_set", {"roles": sorted(role.value for role in roles)})
+def set_roles(db: Database, by: Acting, account_id: str, roles: frozenset[Role]) -> None:
+    """What a person may do from now on, sessions that are open included. Who reads no cases any more gives back theirs,
+    and who is no senior any more the third reviews, with those that a colleague gave them. Raises KeyError, LastAdmin.
+    """
+    values = {"roles": sorted(role.value for role in roles)}
+    if not roles & REVIEWERS:
+        _change(db, by, account_id, "roles_set", values, "reads no cases any more", REVIEWS)
+    else:
+        given_back = () if Role.SENIOR in roles else ("third",)
+        _change(db, by, account_id, "roles_set", values, "is no senior any more", given_back)
 
 
-def set_active(db: Database, by: Acting, account_id: str, active: bool) -> Account:
-    """Switch an account off (its sessions end) or on again. Raises KeyError, LastAdmin."""
-    return _change(db, by, account_id, "active_set", {"active": active})
+def set_active(db: Database, by: Acting, account_id: str, active: bool) -> None:
+    """Switch an account off (its sessions end, and it gives back the cases that it has or that are kept for it) or on
+    again. Raises KeyError, LastAdmin.
+    """
+    _change(db, by, account_id, "active_set", {"active": active}, "switched off", () if active else REVIEWS)
 
 
-def _change(db: Database, by: Acting, account_id: str, action: str, values: dict[str, Any]) -> Account:
+def _change(
+    db: Database,
+    by: Acting,
+    account_id: str,
+    action: str,
+    values: dict[str, Any],
+    note: str,
+    given_back: Collection[str],
+) -> None:
     require(by.actor, Action.MANAGE_ACCOUNTS)
     with db.write() as conn:
+        if values.get("active") is False:
+            _end_sessions(conn, account_id, by.now)
+        release_all(conn, _somebody(account_id).at(by.now), note, given_back, "all")
         serialise(conn)  # two admins who switch each other off: one of them stays
         conn.execute(update(accounts).where(accounts.c.id == account_id).values(**values))
         changed = _account_by(conn, accounts.c.id, account_id)
@@ -210,10 +245,37 @@ def _change(db: Database, by: Acting, account_id: str, action: str, values: dict
             raise KeyError(account_id)
         if not _admins(conn):
             raise LastAdmin("this is the last account that can manage accounts")
-        if not changed.active:
-            _end_sessions(conn, account_id, by.now)
         append(conn, by, action, account_id, values, accounts)
-    return changed
+
+
+def release_all(
+    db: Source,
+    by: Acting,
+    note: str = "signed out",
+    reviews: Collection[str] = REVIEWS,
+    holds: Literal["none", "own", "all"] = "none",
+) -> None:
+    """Give back what this person has open, of these reviews; with ``own`` holds also what they put on hold, with
+    ``all`` what a colleague gave them too. In a transaction it comes after sessions, and before what needs the log.
+    """
+    kept_too = {"none": false(), "own": _entry.assigned_by == by.id, "all": true()}[holds]
+    theirs = select(_entry.case_id, _entry.lease_token).where(
+        or_(_entry.lease_token.is_not(None), kept_too),
+        _entry.closed_at.is_(None),
+        _entry.assigned_until > by.now,
+        _entry.assignee == by.id,
+        _entry.review_round.in_(reviews),
+    )
+    with writing(db) as conn:
+        rows = conn.execute(theirs.order_by(_entry.case_id).with_for_update()).all()  # in one order, as `inbox.assign`
+        ids, left = [row.case_id for row in rows], [row.case_id for row in rows if row.lease_token is not None]
+        if left:
+            said = {"author": by.id, "kind": "release", "handed_to": None, "note": note, "at": by.now}
+            conn.execute(insert(case_notes), [{"case_id": case_id, **said} for case_id in left])
+        conn.execute(update(inbox_entries).where(_entry.case_id.in_(ids)).values(UNASSIGNED))
+        for action, count in (("released_all", len(left)), ("holds_released", len(ids) - len(left))):
+            if count:
+                append(conn, by, action, None, {"cases": count})
 
 
 def list_accounts(db: Database, actor: Actor) -> tuple[Account, ...]:
@@ -224,9 +286,14 @@ def list_accounts(db: Database, actor: Actor) -> tuple[Account, ...]:
 def colleagues(db: Database, actor: Actor) -> tuple[Actor, ...]:
     """Other people who can read cases, to whom a case may be handed."""
     require(actor, Action.CLAIM_NEXT)
-    active = select(accounts).where(accounts.c.active.is_(True)).order_by(accounts.c.display_name)
-    people = (_account(row).actor for row in db.rows(active))
-    return tuple(person for person in people if person.id != actor.id and person.roles & REVIEWERS)
+    others = select(accounts).where(reads_cases(), accounts.c.id != actor.id).order_by(accounts.c.display_name)
+    return tuple(_account(row).actor for row in db.rows(others))
+
+
+def reads_cases() -> ColumnElement[bool]:
+    """The condition that the person of an account reads cases: it has such a role, and is not switched off."""
+    held = (cast(accounts.c.roles, Text).like(f'%"{role}"%') for role in REVIEWERS)
+    return and_(accounts.c.active.is_(True), or_(*held))
 
 
 def _admins(conn: Connection) -> bool:
@@ -335,11 +402,6 @@ def require_in_force(conn: Connection, program: Program) -> None:
     held = select(_one.id).where(_one.id == program.id, _one.revoked_at.is_(None)).with_for_update(key_share=True)
     if conn.execute(held).first() is None:
         raise UnknownToken
-
-
-def in_force(db: Database, program: Program) -> bool:
-    held = select(_one.id).where(_one.id == program.id, _one.revoked_at.is_(None))
-    return bool(db.rows(held))
 
 
 def _hash(token: str) -> str:

@@ -19,11 +19,10 @@ from sqlalchemy import delete, select, update
 from screening.review.policy import LOCAL_USER, Actor, Role
 from screening.review.triage import Priority
 from storage.database import Database
-from storage.review import inbox
 from storage.review.reviews import load_draft, submit_review
 from storage.schema import accounts, adjudications, cases, inbox_entries, reviews, sessions
 from storage.settings_store import SiteSettings, change, current
-from storage.site.accounts import SignIn
+from storage.site.accounts import SignIn, enter
 from tests.browser import desk
 from tests.browser.conftest import RunningApp, require_well, started_app, wait_for
 from tests.browser.team import Person, browser_of
@@ -94,7 +93,7 @@ def people(site: RunningApp, provider: str) -> dict[str, Actor]:
     db, now, found = Database(site.database_url), datetime.now(UTC), {}
     for name, role in TEAM.items():
         known = SignIn(subject=f"{provider}|{name}", display_name=f"{name.title()} Example", issued_at=now)
-        made = inbox.enter(db, known, now)
+        made = enter(db, known, now)
         _give(db, name, role)
         found[name] = Actor(id=made.id, name=made.name, roles=frozenset({role}))
     db.close()

@@ -28,6 +28,7 @@ from storage.review.evidence import notes
 from storage.review.inbox import RESERVATION, RESERVATIONS, Place, Standing, assign, standing
 from storage.review.queue import State, counts, queue, reserved_cases
 from storage.review.reviews import load_draft, submit_review
+from storage.site.accounts import UNASSIGNED, release_all
 from tests.databases import statements, write
 from tests.storage.inbox_cases import entry, fill, form, play, put, register, rows, site, take, vouch
 from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, MINUTE, NOW, PEOPLE, RESEARCHER, SENIOR, person
@@ -98,7 +99,7 @@ def test_who_is_given_a_case_by_name_and_by_the_next_one(
 ) -> None:
     (case_id,) = fill(db)
     by, now = EVERYBODY[who], NOW + timedelta(seconds=seconds)
-    values = {**claims.UNASSIGNED, **STANDS[stands]}
+    values = {**UNASSIGNED, **STANDS[stands]}
     values |= {"assigned_until": NOW + MINUTE} if values["assignee"] else {}
     put(db, case_id, **values)
     assert may_claim(db, by, case_id, now) is named
@@ -115,13 +116,13 @@ def test_who_held_a_case_last_takes_it_up_again_where_it_went_back_from_under_th
     """As the case of a machine that slept does; unless somebody had it since, it is kept for them, or they read it."""
     (case_id,) = fill(db)
     take(db, ANN)
-    inbox.release_all(db, ANN.at(NOW))
+    release_all(db, ANN.at(NOW))
     assert not may_claim(db, BO, case_id)
     held = claims.claim(db, ANN.at(NOW), case_id)
     inbox.hand_over(db, ANN.at(NOW), case_id, held.token, "bo", "yours")
     assert not may_claim(db, ANN, case_id)
     take(db, BO)
-    inbox.release_all(db, BO.at(NOW))
+    release_all(db, BO.at(NOW))
     assert not may_claim(db, ANN, case_id)
     play(db, case_id, "sue asks unsafe 2")
     assert not may_claim(db, SENIOR, case_id) and may_claim(db, HELEN, case_id)

@@ -34,6 +34,7 @@ from storage.review.queue import Sort, State, counts, queue, reserved_cases
 from storage.review.reports import shift
 from storage.schema.columns import new_id
 from storage.settings_store import SiteSettings, change, current
+from storage.site.accounts import release_all
 from storage.visibility import Unread
 from tests.databases import write
 from tests.storage.inbox_cases import blind, entry, fill, form, play, put, read, register, rows, site, take
@@ -608,7 +609,7 @@ STEPS: Mapping[str, Callable[[Database], object]] = {
     "claim of a filter": lambda db: claims.claim_next(db, BY, priorities=[P2, P3]),
     "save": _save,
     "renew, draft, release": _renewed,
-    "release all": lambda db: inbox.release_all(db, BY, holds="own"),
+    "release all": lambda db: release_all(db, BY, holds="own"),
 }
 
 

@@ -29,12 +29,12 @@ from storage.research.cells import Cell
 from storage.review import claims, inbox
 from storage.review.erasure import By, Selection
 from storage.review.reviews import load_draft, save_draft
-from storage.schema import settings_versions
+from storage.schema import case_notes, settings_versions
 from storage.settings_store import SiteSettings, audit_plan, change, current, is_stopped, start, stop
 from storage.site import accounts
 from storage.site.accounts import Ended, LastAdmin, SessionEnded, SignIn
 from tests.databases import write
-from tests.storage.inbox_cases import fill, form, read, register, take
+from tests.storage.inbox_cases import fill, form, read, register, rows, take
 from tests.storage.people import ADMIN, ANN, BO, CY, MINUTE, NOW, RESEARCHER, SENIOR, person
 
 SETTINGS = SiteSettings()
@@ -48,7 +48,7 @@ def sign_in(subject: str = "idp|ann", at: datetime = NOW, mark: str = "") -> Sig
 
 def refused(db: Database, which: SignIn, now: datetime = NOW) -> Ended:
     with pytest.raises(SessionEnded) as caught:
-        inbox.enter(db, which, now)
+        accounts.enter(db, which, now)
     return caught.value.why
 
 
@@ -57,14 +57,14 @@ def test_an_unknown_person_has_no_roles_but_the_first_admin_whom_the_site_names_
 ) -> None:
     """Also somebody who was known before the site named them."""
     named = ["idp|one", "idp|two"]
-    newcomer = inbox.enter(db, sign_in("idp|one"), NOW)
+    newcomer = accounts.enter(db, sign_in("idp|one"), NOW)
     assert (newcomer.name, newcomer.roles) == ("Ann Example", frozenset())
-    assert inbox.enter(db, sign_in("idp|one"), NOW + MINUTE) == newcomer
+    assert accounts.enter(db, sign_in("idp|one"), NOW + MINUTE) == newcomer
     with pytest.raises(Forbidden):
         claims.claim_next(db, newcomer.at(NOW))
-    assert inbox.enter(db, sign_in("idp|one"), NOW + MINUTE, named).roles == {Role.ADMIN}
-    assert inbox.enter(db, sign_in("idp|two"), NOW, named).roles == frozenset()
-    assert inbox.enter(db, sign_in("idp|one"), NOW + MINUTE).roles == {Role.ADMIN}
+    assert accounts.enter(db, sign_in("idp|one"), NOW + MINUTE, named).roles == {Role.ADMIN}
+    assert accounts.enter(db, sign_in("idp|two"), NOW, named).roles == frozenset()
+    assert accounts.enter(db, sign_in("idp|one"), NOW + MINUTE).roles == {Role.ADMIN}
 
 
 TABLES = tomllib.loads((Path(__file__).parent / "accounts.toml").read_text(encoding="utf-8"))
@@ -77,34 +77,34 @@ def test_activity_keeps_a_session_for_so_long_and_idleness_ends_it_for_good(
     pressed, polled = (range(*span) if span else range(0) for span in (pressing, polling))
     register(db, ANN)
     for minute in sorted({*pressed, *polled}):
-        found = inbox.enter(db, sign_in(), NOW + minute * MINUTE, active=minute in pressed)
+        found = accounts.enter(db, sign_in(), NOW + minute * MINUTE, active=minute in pressed)
         assert found == Actor(id="ann", name="Ann", roles=ANN.roles)
     now = NOW + then * MINUTE
     if not ended:
-        assert inbox.enter(db, sign_in(), now, active=False).id == "ann"
+        assert accounts.enter(db, sign_in(), now, active=False).id == "ann"
         return
     for later in (now, now + MINUTE):
         assert refused(db, sign_in(), later) == ended, "loading the page again does not help"
-    assert inbox.enter(db, sign_in(at=now), now).id == "ann"
+    assert accounts.enter(db, sign_in(at=now), now).id == "ann"
 
 
 def test_a_session_that_was_ended_is_refused_at_the_next_action_and_the_draft_kept(db: Database) -> None:
     register(db, ANN, ADMIN)
     tab, phone, later = sign_in(), sign_in(mark="phone"), sign_in(mark="later")
-    ann = inbox.enter(db, tab, NOW)
-    inbox.enter(db, phone, NOW)
+    ann = accounts.enter(db, tab, NOW)
+    accounts.enter(db, phone, NOW)
     (case_id,) = fill(db, [Priority.P2])
     take(db, ann)
     save_draft(db, ann.at(NOW), case_id, {"label": "unsafe"})
-    inbox.sign_out(db, tab, NOW)
-    assert refused(db, tab) is Ended.SIGNED_OUT and inbox.enter(db, phone, NOW) == ann
-    inbox.enter(db, later, NOW)
+    accounts.sign_out(db, tab, NOW)
+    assert refused(db, tab) is Ended.SIGNED_OUT and accounts.enter(db, phone, NOW) == ann
+    accounts.enter(db, later, NOW)
     assert accounts.revoke(db, BY, "ann") == 2
     assert {refused(db, one, NOW + MINUTE) for one in (phone, later)} == {Ended.SIGNED_OUT}
     assert load_draft(db, ann, case_id) == {"label": "unsafe"}
     again = sign_in(mark="again")
     accounts.set_roles(db, BY, "ann", frozenset({Role.SENIOR}))
-    assert inbox.enter(db, again, NOW).roles == {Role.SENIOR}
+    assert accounts.enter(db, again, NOW).roles == {Role.SENIOR}
     for active, why in ((False, Ended.INACTIVE), (True, Ended.SIGNED_OUT)):
         accounts.set_active(db, BY, "ann", active)
         assert refused(db, again) is why
@@ -113,11 +113,11 @@ def test_a_session_that_was_ended_is_refused_at_the_next_action_and_the_draft_ke
 @pytest.mark.parametrize(
     ("end", "free"),
     [
-        (lambda db: inbox.sign_out(db, sign_in("idp|bo"), NOW), {"held", "aside"}),
-        (lambda db: inbox.revoke(db, BY, "bo"), {"held", "aside"}),
-        (lambda db: inbox.set_roles(db, BY, "bo", frozenset({Role.SENIOR})), set()),
-        (lambda db: inbox.set_roles(db, BY, "bo", frozenset({Role.RESEARCHER})), {"held", "aside", "given"}),
-        (lambda db: inbox.set_active(db, BY, "bo", False), {"held", "aside", "given"}),
+        (lambda db: accounts.sign_out(db, sign_in("idp|bo"), NOW), {"held", "aside"}),
+        (lambda db: accounts.revoke(db, BY, "bo"), {"held", "aside"}),
+        (lambda db: accounts.set_roles(db, BY, "bo", frozenset({Role.SENIOR})), set()),
+        (lambda db: accounts.set_roles(db, BY, "bo", frozenset({Role.RESEARCHER})), {"held", "aside", "given"}),
+        (lambda db: accounts.set_active(db, BY, "bo", False), {"held", "aside", "given"}),
     ],
     ids=["signs out", "is signed out", "a senior", "reads no more", "switched off"],
 )
@@ -126,13 +126,15 @@ def test_what_is_free_at_once_of_what_was_in_somebodys_hands(
 ) -> None:
     """Bo holds a case, has set one aside and was given one: no page of his need be open for them to go back."""
     register(db, ANN, BO, ADMIN)
-    bo = inbox.enter(db, sign_in("idp|bo"), NOW)
+    bo = accounts.enter(db, sign_in("idp|bo"), NOW)
     fill(db, [Priority.P0] * 3)
     aside, held, given = take(db, bo), take(db, bo), take(db, ANN)
     inbox.hold(db, bo.at(NOW), aside.case_id, aside.token, "asking the ward")
     inbox.hand_over(db, ANN.at(NOW), given.case_id, given.token, "bo", "yours")
     end(db)
     names = {held.case_id: "held", aside.case_id: "aside", given.case_id: "given"}
+    left = [one.case_id for one in rows(db, case_notes) if one.kind == "release"]
+    assert left == [held.case_id] * ("held" in free), "a P0 case goes back with a note"
     found = [claims.claim_next(db, CY.at(NOW)) for _ in names]
     assert {names[one.case_id] for one in found if one is not None} == free
 
@@ -148,7 +150,7 @@ def test_who_is_no_senior_any_more_gives_back_third_reviews_alone(db: Database) 
     (first,) = fill(db, [Priority.P0])
     held = [claims.claim(db, both.at(NOW), case_id) for case_id in (*disputed, first)]
     inbox.hold(db, both.at(NOW), disputed[0], held[0].token, "asking the ward")
-    inbox.set_roles(db, BY, both.id, frozenset({Role.REVIEWER}))
+    accounts.set_roles(db, BY, both.id, frozenset({Role.REVIEWER}))
     assert [one.case_id for one in claims.my_claims(db, both.at(NOW))] == [first]
     taken = [take(db, person(name, Role.SENIOR)).case_id for name in ("sam", "sid")]
     assert sorted(taken) == sorted(disputed)
@@ -159,8 +161,8 @@ def test_an_old_page_takes_no_case_from_a_reviewer_who_is_signed_in_elsewhere(db
     register(db, ANN, ADMIN)
     change(db, BY, SETTINGS.model_copy(update={"idle_minutes": 5}), 0)
     office, later = sign_in(mark="office"), NOW + 6 * MINUTE
-    inbox.enter(db, office, NOW)
-    ann = inbox.enter(db, sign_in(at=later, mark="ward"), later)
+    accounts.enter(db, office, NOW)
+    ann = accounts.enter(db, sign_in(at=later, mark="ward"), later)
     fill(db, [Priority.P0])
     held = take(db, ann, later, lease=2 * IDLE)
     assert refused(db, office, later + MINUTE) is Ended.IDLE
@@ -183,7 +185,7 @@ def test_the_last_admin_stays(db: Database) -> None:
 
 def test_one_sign_in_in_many_tabs_is_one_session_whose_key_says_nothing(db: Database) -> None:
     with ThreadPoolExecutor(8) as pool:
-        people = list(pool.map(lambda _: inbox.enter(db, sign_in("idp|new"), NOW), range(16)))
+        people = list(pool.map(lambda _: accounts.enter(db, sign_in("idp|new"), NOW), range(16)))
     assert len({who.id for who in people}) == 1
     assert [event.action for event in events(db, ADMIN)] == ["signed_in", "registered"]
     assert verify(db).ok
@@ -280,8 +282,7 @@ def test_everybody_can_stop_and_not_everybody_can_start(db: Database) -> None:
     change(db, ADMIN.at(NOW), SiteSettings(lease_minutes=5, stopped=False), 1)
     assert is_stopped(db), "a change of settings does not move the button"
     start(db, SENIOR.at(NOW))
-    assert not is_stopped(db)
-    assert current(db).settings.lease_minutes == 5
+    assert not is_stopped(db) and current(db).settings.lease_minutes == 5
     assert [event.action for event in events(db, ADMIN)] == ["started", "settings_changed", "stopped"]
 
 
@@ -313,8 +314,7 @@ def test_each_change_is_a_version_of_its_name_and_the_same_again_is_none(db: Dat
     first, second = _keep(db, _named(), 0, " copied "), _keep(db, _named(budget=50), 1, "cheaper")
     assert _keep(db, _named(budget=50), 1, "pressed twice") == second
     theirs = _keep(db, _named("theirs", budget=60), 0)
-    assert pipelines.list_versions(db, ANN, "ours") == (second, first)
-    assert first.note == "copied"
+    assert pipelines.list_versions(db, ANN, "ours") == (second, first) and first.note == "copied"
     found = [pipelines.get_version(db, *which) for which in (("ours",), ("ours", 1), ("theirs",))]
     assert found == [second, first, theirs]
     for which in (("theirs", 2), ("nobodys", 1), ("nobodys",)):
