@@ -108,11 +108,13 @@ def test_offline_no_rate_is_that_of_the_texts_that_a_short_record_settles():
     """
     items, _ = items_of([NEARLY_ALL_SAFE] * 3 + [NEARLY_ALL_UNSAFE] * 2)
     record = Record.from_codes({"worker": ["S" * 72, "S" * 11, "S" * 11, "S" * 11, "U" * 5]})
-    record = replace(record, references=reference_codes([item.reference for item in items]))
+    references = reference_codes([item.reference for item in items])
+    record = replace(record, references=references, subset=np.arange(5) == 4)
     found = {result.name: result for result, _ in map(record.measure, ALL)}
     assert [found[name].unsettled for name in ("certified", "recommended", "B=100", "B=50")] == [0, 1, 4, 5]
     whole, short = found["certified"], found["recommended"]
     assert (short.n, short.mean_calls, short.cost_usd) == (4, None, None) and frontier((short,)) == ()
+    assert (whole.fnr.value, whole.subset_fnr.value, short.subset_fnr.unsettled) == (0.5, 0.0, 1)
     for name in ("accuracy", "fpr", "fnr", "escalation_rate"):
         limits, final = getattr(short, name), getattr(whole, name)
         assert final.value is not None and limits.low <= final.value <= limits.high
