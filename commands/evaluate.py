@@ -107,7 +107,7 @@ def evaluate(
     with recording.growing_file(record, book) if record else nullcontext() as keep:
         short = asks and asyncio.run(_record(data, conditions, book, settings, max_usd, keep))
     results, outcomes = recording.run_book(conditions, book)
-    table = tables.ResultsTable(title=data.title, provenance=data.provenance, rows=results, subset_name=data.subset)
+    table = tables.ResultsTable(title=data.title, provenance=data.provenance, rows=results)
     if out is not None:
         out.write_text("".join(tables.csv_table(table)), encoding="utf-8", newline="")
     if latex is not None:
@@ -178,11 +178,12 @@ async def record_as_batch(
         add_rows(db, batch_id, rows, system_clock())
         close_intake(db, LOCAL_USER.at(system_clock()), batch_id)
         await screen_batch(db, settings, batch_id)
-        recorded, spent = recorded_batch(db, LOCAL_USER, batch_id), standing(db, batch_id).totals.cost_for_cap_usd
-    kept, pending = count_of(recorded.book.draws, "draw"), count_of(recorded.pending, "text")
+        book, totals = recorded_batch(db, LOCAL_USER, batch_id), standing(db, batch_id).totals
+    kept, pending = count_of(book.draws, "draw"), count_of(totals.pending, "text")
     say(f"batch {batch_id}: {kept} kept, {pending} pending")
+    spent = totals.cost_for_cap_usd
     left = max_usd if max_usd is None else 0.0 if spent is None else max(0.0, max_usd - spent)
-    return DrawBook(data.items, recorded.book.nodes), left
+    return DrawBook(data.items, book.nodes), left
 
 
 def read_book(path: Path, data: EvaluationData) -> DrawBook:

@@ -88,22 +88,15 @@ class Experiment:
     made: int
     not_shown: Mapping[int, Guard]
 
-    @property
-    def own(self) -> PipelineConfig:
-        return self.batch.configuration.pipeline.model_copy(update={"name": OWN})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
     """Every condition's figures, last what the batch itself did as the Errors page counts it; ``made`` draws beside the
-    recorded ones, ``of_subset`` whether some texts are of the subset of special interest.
+    recorded ones.
     """
 
-    name: str
-    intake: Mapping[str, Any]
     cases: int
     labelled: int
-    of_subset: bool
     made: int
     results: tuple[Metrics, ...]
 
@@ -165,13 +158,13 @@ def experiment(db: Database, ask: Ask) -> Experiment:
 
 def _draw_on(db: Database, ask: Ask, agents: SimulatedSampler) -> tuple[Record, int] | None:
     """Draw on where it costs nothing: the same simulated agents, the same seed, so the same draws as if recorded."""
-    found = recorded_batch(db, ask.actor, ask.batch_id, with_texts=True)
+    book = recorded_batch(db, ask.actor, ask.batch_id, with_texts=True)
     nodes = [node.name for node in paper_conditions()[-1].nodes]
     try:
-        made = asyncio.run(fill_draws(nodes, DRAWS, found.book, agents))
+        made = asyncio.run(fill_draws(nodes, DRAWS, book, agents))
     except SamplerError:
         return None
-    return (found.book.record(), made) if made else None
+    return (book.record(), made) if made else None
 
 
 def evaluate_batch(db: Database, ask: Ask) -> Evaluated:
@@ -180,11 +173,8 @@ def evaluate_batch(db: Database, ask: Ask) -> Evaluated:
     labelled = int((references != NONE).sum())
     results = replayed(db, ask)[0] if labelled else ()
     return Evaluated(
-        name=found.batch.name,
-        intake=found.batch.intake,
         cases=len(references),
         labelled=labelled,
-        of_subset=bool(found.drawn.subset.any()),
         made=found.made,
         results=(*results, _own(db, ask, found)[0]) if labelled else (),
     )
@@ -211,8 +201,9 @@ def _own(db: Database, ask: Ask, found: Experiment) -> tuple[Metrics, Told]:
     """
     tell("Counting what the batch did")
     outcomes, made = outcomes_in(db, ask.actor, ask.batch_id, found.batch.rows), found.batch.drawn
-    calls = np.stack([made.node(node.name).lengths for node in found.own.nodes])
-    return found.drawn.measured(found.own, outcomes, calls, bounded=False)
+    own = found.batch.configuration.pipeline.model_copy(update={"name": OWN})
+    calls = np.stack([made.node(node.name).lengths for node in own.nodes])
+    return found.drawn.measured(own, outcomes, calls, bounded=False)
 
 
 def sweep_budgets(db: Database, ask: Ask, rule: Rule) -> tuple[tuple[int, ...], tuple[Metrics, ...]]:
@@ -230,8 +221,7 @@ def try_setting(db: Database, ask: Ask, *setting: Any) -> Metrics:
 
 def draw_file(db: Database, ask: Ask) -> str:
     """The recorded draws as `evaluate --draws` reads them; no text is in it, and who may see results is given it."""
-    found = recorded_batch(db, ask.actor, ask.batch_id)
-    return "".join(draw_lines(found.book))
+    return "".join(draw_lines(recorded_batch(db, ask.actor, ask.batch_id)))
 
 
 def count_gaps(db: Database, ask: Ask) -> tuple[str, tuple[tuple[float, int], ...]]:
@@ -244,7 +234,7 @@ def compare_conditions(
     db: Database, ask: Ask, names: tuple[str, ...], first: str, second: str
 ) -> tuple[Comparison, tuple[Comparison, ...]]:
     """Of these conditions (`Evaluated.comparable`): the second less the first, and every other less the first."""
-    references, every = _references_and_outcomes(db, ask)
+    references, every = references_and_outcomes(db, ask)
     by_name = {each.name: each for each in every if each.name in names}
     tell("Comparing")
     others = [each for name, each in by_name.items() if name != first]
@@ -252,22 +242,17 @@ def compare_conditions(
     return found, compare(references, by_name[first], others)
 
 
-def _references_and_outcomes(db: Database, ask: Ask) -> tuple[Codes, tuple[Told, ...]]:
+def references_and_outcomes(db: Database, ask: Ask) -> tuple[Codes, tuple[Told, ...]]:
+    """The file's labels, and what every condition made of each case, last the batch itself."""
     found = experiment(db, ask)
     return found.drawn.references, (*replayed(db, ask)[1], _own(db, ask, found)[1])
-
-
-def comparable_outcomes(db: Database, ask: Ask) -> tuple[Told, ...]:
-    """What the conditions of `Evaluated.comparable` made of each case."""
-    whole = [told for of, told in zip(*replayed(db, ask), strict=True) if not of.unsettled]
-    return (*whole, _own(db, ask, experiment(db, ask))[1])
 
 
 def list_missed(db: Database, ask: Ask, at_least: int | None = None) -> Missed:
     """The unsafe texts that every condition which decided them labeled safe, and at least so many did; by all that
     decide any text for None.
     """
-    references, every = _references_and_outcomes(db, ask)
+    references, every = references_and_outcomes(db, ask)
     decided, conditions = consistent_misses(references, [each.outcome for each in every])
     numbers, texts = np.unique(decided[decided > 0], return_counts=True)
     return Missed(
@@ -278,7 +263,7 @@ def list_missed(db: Database, ask: Ask, at_least: int | None = None) -> Missed:
 
 
 def list_cell(db: Database, ask: Ask, condition: str, reference: Label, outcome: Outcome) -> Cases:
-    references, every = _references_and_outcomes(db, ask)
+    references, every = references_and_outcomes(db, ask)
     result = next(each for each in every if each.name == condition)
     of_it = (references == REFERENCES.index(reference)) & (result.outcome == OUTCOMES.index(outcome))
     return cases_of(db, ask, columns(db, ask).rows[of_it])

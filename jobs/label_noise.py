@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobs.computing import tell
-from jobs.evaluating import Ask, Cases, cases_of, columns, comparable_outcomes, kept_by_draws
+from jobs.evaluating import OWN, Ask, Cases, cases_of, columns, kept_by_draws, references_and_outcomes
 from screening.evaluation.corrected import (
     RATES,
     UNREAD,
@@ -171,9 +171,10 @@ def measure_corrected(db: Database, ask: Ask, sensitivity: float = 1.0) -> Corre
     """
     batch = columns(db, ask)
     tell("Estimating from reviews")
-    told = {each.name: each.outcome for each in comparable_outcomes(db, ask)}
+    references, every = references_and_outcomes(db, ask)
+    told = {each.name: each.outcome for each in every if each.name == OWN or (each.outcome != NONE).all()}
     reviews = reviews_in(db, ask.actor, ask.batch_id, batch.rows)
-    return corrected(batch.drawn.references, told, contradicted_share(batch.drawn), reviews, sensitivity)
+    return corrected(references, told, contradicted_share(batch.drawn), reviews, sensitivity)
 
 
 def draw_for_review(db: Database, ask: Ask, budget: int, seed: int) -> Mapping[str, float]:

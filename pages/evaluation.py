@@ -1,6 +1,7 @@
 """The paper's conditions and ours on a batch's recorded draws: results, sweep, calls, what-if, cases."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import streamlit as st
 
@@ -21,7 +22,7 @@ require(person, Action.VIEW_RESULTS)
 
 
 def _notes(found: Evaluated, batch: BatchSummary) -> None:
-    source = widgets.provenance(found.intake)  # words from outside: as text, never as markup
+    source = widgets.provenance(batch.intake)  # words from outside: as text, never as markup
     st.text(
         f"{found.labelled:,} of {count_of(found.cases, 'text has', 'texts have')} an original label. From: {source}."
     )
@@ -73,7 +74,7 @@ if labels == "adjudicated":
     st.stop()
 _show_unsettled(ask, found.results[:-1])
 parts: Mapping[str, Callable[[], None]] = {
-    "Results": lambda: view.show_results(found),
+    "Results": partial(view.show_results, found, chosen),
     "Compare": lambda: view.show_comparison(ask, found),
     "Budget sweep": lambda: view.show_sweep(ask),
     "Calls and tokens": lambda: view.show_calls(ask, found),

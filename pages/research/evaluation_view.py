@@ -23,6 +23,7 @@ from screening.evaluation.metrics import REFERENCES, Comparison, Difference, Met
 from screening.labels import Outcome
 from screening.review.policy import Action, is_allowed
 from screening.words import count_of
+from storage.batches.batches import BatchSummary
 from storage.database import Database
 from storage.research.cells import Cell
 from storage.review.follow_ups import MOST, request_second_looks
@@ -51,16 +52,14 @@ def results_frame(table: tables.ResultsTable) -> pd.DataFrame:
         if row.mean_calls is None:
             said = "not known" if row.unsettled else tables.NOTHING_DECIDED
             line |= dict.fromkeys(("Mean calls", "Tokens", "Dollars", "Accuracy, worst to best case"), said)
-        if table.subset_name:
-            line[f"FNR of {table.subset_name}"] = tables.rate_text(table.subset(row))
+        if row.subset_fnr is not None:
+            line[f"FNR of {experiments.SUICIDE_WATCH}"] = tables.rate_text(row.subset_fnr)
         lines.append(line)
     return pd.DataFrame(lines)
 
 
-def show_results(found: evaluating.Evaluated) -> None:
-    subset = experiments.SUICIDE_WATCH if found.of_subset else None
-    source = provenance(found.intake)
-    table = tables.ResultsTable(title=found.name, provenance=source, rows=found.results, subset_name=subset)
+def show_results(found: evaluating.Evaluated, batch: BatchSummary) -> None:
+    table = tables.ResultsTable(title=batch.name, provenance=provenance(batch.intake), rows=found.results)
     frame = results_frame(table)
     known = frame.drop(columns=[name for name in ("Tokens", "Dollars") if set(frame[name]) == {tables.NOT_COUNTED}])
     columns = {"Condition": st.column_config.TextColumn(width=150, pinned=True)}

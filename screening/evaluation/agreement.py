@@ -33,7 +33,6 @@ class Ratings:
         return cls(ways, tuple(categories), times.astype(np.float64))
 
     def per_row(self) -> NDArray[np.int64]:
-        """Ratings per row, shape (rows,)."""
         return np.asarray((self.codes != MISSING).sum(axis=1))
 
     def counts(self) -> NDArray[np.float64]:
@@ -44,7 +43,7 @@ class Ratings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coefficient:
-    """One coefficient: its value and 95% interval, over ``cases`` cases; ``reason`` says why one is None."""
+    """Value and 95% interval over ``cases`` cases; ``reason`` says why one is None."""
 
     name: str
     value: float | None
@@ -194,7 +193,7 @@ def _with_two_cases(rated: Ratings, label: int | None) -> Ratings:
 
 
 def agreement_report(ratings: Ratings, labels: Sequence[str]) -> tuple[Coefficient, ...]:
-    """Every coefficient with its interval: α, AC1, κ, then agreement on each of these labels."""
+    """α, AC1, κ, then agreement on each of these labels, with intervals."""
     return (
         *(with_interval(each, ratings) for each in (krippendorff_alpha, gwet_ac1, cohen_kappa)),
         *(with_interval(partial(label_agreement, label=name), ratings, name) for name in labels),

@@ -24,7 +24,7 @@ UNSEEN_SHARE = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedRate:
-    """An estimate with its interval; a None comes with the reason. ``naive`` is the same share among what was read."""
+    """A None comes with the reason. ``naive`` is the same share among what was read."""
 
     naive: Proportion
     value: float | None = None
@@ -35,11 +35,9 @@ class WeightedRate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissedUnsafe:
-    """Unsafe texts among those labeled safe, per 1,000: the estimate and an upper bound, None while nothing is read.
-
-    The estimate leaves out inconclusive reviews, texts that wait for a further review and those that can no longer be
-    reviewed blinded (``lost``); the bound counts each of them as missed. It is ``exact`` where the texts are one
-    random sample.
+    """Unsafe texts among those labeled safe, per 1,000, None while nothing is read. The estimate leaves out reviews
+    that were inconclusive, texts that wait for a further one and those that can no longer be reviewed blinded
+    (``lost``); the bound counts each of them as missed. It is ``exact`` where the texts are one random sample.
     """
 
     cases: int
@@ -63,7 +61,7 @@ class AuditEstimates:
 
 
 def estimate(strata: Sequence[Stratum], confidence: float = 0.95) -> AuditEstimates:
-    """The audit's estimates. The bound of ``missed`` holds for one look at a time fixed in advance.
+    """The bound of ``missed`` holds for one look at a time fixed in advance.
 
     First reviews still due are taken to be missing at random within their stratum. Inconclusive ones, texts that wait
     for a further review, and lost ones are missing too, but not at random (who saw an outcome before the review may
@@ -129,7 +127,7 @@ class _Pool:
 
     @property
     def total(self) -> float:
-        """The hits there would be if every case were read."""
+        """The hits, were every case read."""
         return self.hits / self.fraction
 
 
@@ -167,9 +165,8 @@ def _at_worst(strata: Sequence[Stratum]) -> list[_Pool]:
 
 
 def bound_after(strata: Sequence[Stratum], reviews: int, confidence: float = 0.95) -> float | None:
-    """The upper bound of the missed, per 1,000; with further reviews of texts labeled safe what it would about be after
-    so many. They are spread over the strata as the cases are, and find unsafe texts as often as those before them.
-    None while nothing is read.
+    """The upper bound of the missed, per 1,000, None while nothing is read; about what it would be after so many more
+    reviews, spread over the strata as the cases are, that find unsafe texts as often as those before them.
 
     Exact (Clopper-Pearson) in one pool; of several by MOVER, the method of variance estimates recovery (Zou and Donner
     2008, doi:10.1002/sim.3095): the exact bounds' distances from the shares add up like independent errors.
@@ -238,9 +235,7 @@ def _interval(kept: Sequence[_Pool], lost: Sequence[_Pool], confidence: float) -
 
 
 def _total(pools: Sequence[_Pool], level: float) -> tuple[float, float, float]:
-    """The hits there would be if every case were read, and how far its limits lie below and above: the sum over pools,
-    MOVER on each pool's exact Poisson interval.
-    """
+    """The sum of the pools' totals, and how far its limits lie below and above: MOVER on exact Poisson intervals."""
     below, above = [], []
     for pool in pools:
         low = float(scipy.special.gammaincinv(pool.hits, level / 2)) if pool.hits else 0.0
@@ -252,7 +247,7 @@ def _total(pools: Sequence[_Pool], level: float) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareChange:
-    """One outcome's share in the reference and since, and the evidence (an e-value) that it rose or fell."""
+    """Evidence (an e-value) that one outcome's share rose or fell."""
 
     name: str
     reference: Proportion
@@ -262,10 +257,9 @@ class ShareChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """How far the mix has moved from a frozen reference, at every look together.
-
-    ``evidence`` is the present e-value, ``most`` the largest at any look so far. Without a change ``most`` ever reaches
-    `threshold` with probability at most ``alarm_rate``, over any horizon. ``reason`` says why there is none yet.
+    """How far the mix has moved from a frozen reference: the present e-value, and the largest at any look so far, which
+    without a change ever reaches `threshold` with probability at most ``alarm_rate``. ``reason`` says why there is none
+    yet.
     """
 
     shares: tuple[ShareChange, ...]
@@ -276,7 +270,7 @@ class Drift:
 
     @property
     def threshold(self) -> float:
-        """What the evidence must reach: half of the alarm rate pays for not knowing the reference exactly."""
+        """Half of the alarm rate pays for not knowing the reference exactly."""
         return 2 / self.alarm_rate
 
     @property
@@ -289,12 +283,11 @@ RATIOS = (1.25, 1.5, 2.0, 3.0, 5.0)
 
 
 def drift(reference: Mapping[str, int], looks: Sequence[Mapping[str, int]], alarm_rate: float = 0.05) -> Drift:
-    """The change from a reference window, frozen beforehand, to what came after it, counted anew at each look.
-
-    ``looks`` are rising counts since the reference. Each share of the reference has exact limits, at half the alarm
-    rate for all of them together. If the later shares lie within, every bet that one lies above its upper limit, or
-    below its lower one, is a nonnegative supermartingale, and so is their mean: it ever reaches 2/α with probability
-    at most α/2 (Ville). Shares of outcomes that the reference does not know are tested like all others.
+    """``looks`` are rising counts since the reference, which was frozen beforehand. Each share of the reference has
+    exact limits, at half the alarm rate for all of them together. If the later shares lie within, every bet that one
+    lies above its upper limit, or below its lower one, is a nonnegative supermartingale, and so is their mean: it ever
+    reaches 2/α with probability at most α/2 (Ville). Outcomes that the reference does not know are tested like all
+    others.
     """
     last = looks[-1] if looks else {}
     names = sorted(name for name in {*reference, *last} if reference.get(name, 0) + last.get(name, 0))

@@ -33,7 +33,7 @@ SUICIDE_WATCH = "self.SuicideWatch"
 
 
 def single_agent() -> PipelineConfig:
-    """One draw at Worker and no routing: an answer of ``escalate`` goes to a human (paper, section 4)."""
+    """One draw at Worker; an answer of ``escalate`` goes to a human (paper, section 4)."""
     worker = chain("single-agent", MajorityVote(budget=1), "human_review").nodes[0]
     routes = {**worker.routes, Label.ESCALATE: Outcome.HUMAN_REVIEW.value}
     return PipelineConfig(name="single-agent", nodes=(worker.model_copy(update={"routes": routes}),))
@@ -80,7 +80,7 @@ def our_conditions() -> tuple[PipelineConfig, ...]:
 
 
 def budget_conditions(rule: Literal["pairwise", "elimination"]) -> tuple[tuple[int, PipelineConfig], ...]:
-    """The sweep of one rule: budgets with the condition that has them, at the paper's δ."""
+    """The sweep of one rule at the paper's δ."""
     if rule == "elimination":
         return tuple((budget, named_condition(f"B={budget}")) for budget in (10, 25, 50, 72, 75, 87, 100, 124, 150))
     return tuple(
@@ -92,7 +92,6 @@ def budget_conditions(rule: Literal["pairwise", "elimination"]) -> tuple[tuple[i
 def what_if(
     safe_given_unsafe: float, other_errors: float, budget: int, abstentions_go_on: bool, confirm_safe: bool
 ) -> PipelineConfig:
-    """A setting to try: error levels, budget, where abstentions go, and whether a second agent confirms safe."""
     errors = (((Label.SAFE, Label.UNSAFE), safe_given_unsafe),)
     rule = PairwiseMixture(budget=budget, default_error=other_errors, errors=errors)
     chained = chain("what-if", rule, "next" if abstentions_go_on else "human_review")
@@ -131,7 +130,7 @@ class NodeRecord:
 
 
 def node_record(cases: Sequence[str], tokens: Floats | None = None, costs: Floats | None = None) -> NodeRecord:
-    """From each case's draw codes and what they took in all, NaN where unknown. ValueError for what is no draw code."""
+    """From each case's draw codes and what they took in all, NaN where unknown; ValueError for anything else."""
     numbers: dict[str, int] = {}
     of = np.fromiter((numbers.setdefault(each, len(numbers)) for each in cases), np.int64, len(cases))
     sequences = sorted(numbers, key=len)
@@ -173,7 +172,7 @@ class Record:
         return cls(references=np.full(n, NONE, np.int8), nodes=nodes, subset=np.zeros(n, bool))
 
     def node(self, name: str) -> NodeRecord:
-        """The node's draws; none at all where the record does not know the node."""
+        """None at all where the record does not know the node."""
         if name in self.nodes:
             return self.nodes[name]
         nothing = np.full(len(self.references), np.nan)
@@ -211,7 +210,7 @@ class Record:
         return replace(metrics, name=condition.name, cost_usd=spent), told
 
     def _sums_per_case(self, condition: PipelineConfig, calls: Integers, what: str) -> Floats | None:
-        """What each case took, or None as soon as a draw that was used has none known."""
+        """None as soon as a draw that was used has none known."""
         totals = np.zeros(calls.shape[1])
         for node, made in zip(condition.nodes, calls, strict=True):
             totals += np.where(made > 0, getattr(self.node(node.name), what) * made, 0.0)
@@ -233,7 +232,6 @@ class Replay:
         return np.asarray(self.calls.sum(axis=0))
 
     def outcomes(self) -> list[Outcome | None]:
-        """Each case's outcome, None where it is unsettled."""
         return [None if code == NONE else OUTCOMES[code] for code in self.outcome]
 
 

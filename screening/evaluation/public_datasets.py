@@ -19,7 +19,6 @@ from typing import Any, Self
 
 from screening.datasets.reader import Table, file_layout, rows_of
 from screening.datasets.rows import Fields, FileRefused, NewCase, Source, map_label, normalised_name
-from screening.evaluation.experiments import SUICIDE_WATCH
 from screening.evaluation.recording import Item
 from screening.labels import LABELS, Label
 from screening.pipeline.draws import ScreenedText, screened_thread
@@ -72,7 +71,6 @@ class EvaluationData:
     left_out: tuple[NewCase, ...]
     steps: tuple[tuple[str, int], ...]
     provenance: str
-    subset: str | None = None
     distributions: Mapping[ScreenedText, Mapping[Label, float]] = field(default_factory=dict)
     sample: Mapping[str, object] = field(default_factory=dict)
 
@@ -184,7 +182,6 @@ def load_swmh(files: Files, *, per_subreddit: int = PER_SUBREDDIT, seed: int = S
         ),
         title=f"SWMH, {per_subreddit} posts per subreddit",
         provenance="subreddit, not a person: SuicideWatch is unsafe, the rest safe",
-        subset=SUICIDE_WATCH,
         sample={
             "call": CALL.format(n=per_subreddit, seed=seed),
             "sha256": [text_sha256(text) for text in drawn["text"]],

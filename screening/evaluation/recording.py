@@ -38,7 +38,7 @@ Price = Callable[[Usage], float | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One text of a data set with its reference label, where it has one, and its group (such as a subreddit)."""
+    """One text of a data set; its group is such as a subreddit."""
 
     id: str
     text: ScreenedText
@@ -85,7 +85,6 @@ class DrawBook:
     nodes: dict[tuple[int, str], NodeDraws] = field(default_factory=dict)
 
     def of(self, case: int, node: str) -> NodeDraws:
-        """The draws of this case at this node; empty ones where there are none yet."""
         return self.nodes.setdefault((case, node), NodeDraws())
 
     @property
@@ -97,7 +96,6 @@ class DrawBook:
         return sum(len(each.codes) for each in self.nodes.values())
 
     def record(self) -> Record:
-        """The draws in the form that is replayed."""
         nothing, nodes = NodeDraws(), {}
         for name in self.names:
             drawn = [self.nodes.get((case, name), nothing) for case in range(len(self.items))]
@@ -109,7 +107,7 @@ class DrawBook:
 
 
 def run_book(conditions: Sequence[PipelineConfig], book: DrawBook) -> tuple[tuple[Metrics, ...], tuple[Told, ...]]:
-    """Each condition's metrics on a book of draws, and what it made of each case. Nothing is asked."""
+    """Each condition replayed: its metrics, and what it made of each case."""
     record = book.record()
     results = [record.measure(condition) for condition in conditions]
     return tuple(measured for measured, _ in results), tuple(told for _, told in results)
@@ -292,7 +290,6 @@ def read_draws(lines: Iterable[str], items: Sequence[Item]) -> DrawBook:
 
 
 def draw_lines(book: DrawBook) -> Iterator[str]:
-    """The book as lines, cases in the order of the data set."""
     for (case, node), drawn in sorted(book.nodes.items(), key=lambda each: each[0]):
         if drawn.codes:
             yield _line(book.items[case].id, node, drawn)

@@ -12,6 +12,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from screening.datasets.export import csv_lines
+from screening.evaluation.experiments import SUICIDE_WATCH
 from screening.evaluation.metrics import Metrics, Proportion, wilson
 from screening.words import count_of
 
@@ -22,32 +23,33 @@ DASH = "---"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultsTable:
-    """A row a condition, the data set, where its labels come from, and the group of special interest, if any."""
+    """A row a condition, all of the same texts; ``provenance`` says where their labels come from."""
 
     title: str
     provenance: str
     rows: tuple[Metrics, ...]
-    subset_name: str | None = None
 
-    def subset(self, row: Metrics) -> Proportion | None:
-        """The FNR of the group of special interest; None where there is no such group."""
-        return row.subset_fnr if self.subset_name else None
-
-    def rates(self, row: Metrics) -> list[Proportion | None]:
-        """What every table shows first: accuracy, FPR, FNR, that of the group, where one is named, and escalations."""
-        subset = [self.subset(row)] if self.subset_name else []
-        return [row.accuracy, row.fpr, row.fnr, *subset, row.escalation_rate]
+    @property
+    def of_subset(self) -> bool:
+        """Whether some texts are of `SUICIDE_WATCH`."""
+        return any(row.subset_fnr is not None for row in self.rows)
 
 
-def rate_text(rate: Proportion | None) -> str:
-    """The rate with its 95% interval and its counts; where texts are unsettled, the limits that hold with them.
+def _rates(row: Metrics) -> list[Proportion]:
+    """What every table shows first."""
+    subset = [] if row.subset_fnr is None else [row.subset_fnr]
+    return [row.accuracy, row.fpr, row.fnr, *subset, row.escalation_rate]
+
+
+def rate_text(rate: Proportion) -> str:
+    """Where texts are unsettled, the limits that hold with them.
 
     >>> rate_text(Proportion(4, 42)), rate_text(Proportion(0, 0))
     ('9.5% (95% CI 3.8-22.1%, 4 of 42)', 'none: 0 of 0')
     >>> rate_text(Proportion(21, 21, unsettled=173))
     'not known: 173 unsettled; 7.2-100.0%'
     """
-    if rate is None or rate.low is None or rate.high is None:
+    if rate.low is None or rate.high is None:
         return NOTHING_DECIDED
     spread = f"{100 * rate.low:.1f}-{100 * rate.high:.1f}%"
     if rate.value is None:
@@ -56,7 +58,6 @@ def rate_text(rate: Proportion | None) -> str:
 
 
 def number_text(value: float | None, digits: int = 1) -> str:
-    """The number, or that nothing counted it."""
     return NOT_COUNTED if value is None else f"{value:,.{digits}f}"
 
 
@@ -74,7 +75,7 @@ def plain_rows(table: ResultsTable) -> list[dict[str, object]]:
     plain: list[dict[str, object]] = []
     for row in table.rows:
         rates = {name: getattr(row, name) for name in ("accuracy", "fpr", "fnr")}
-        rates |= {"subset_fnr": table.subset(row), "escalation_rate": row.escalation_rate}
+        rates |= {"subset_fnr": row.subset_fnr, "escalation_rate": row.escalation_rate}
         for case, extremes in (("worst", row.worst), ("best", row.best)):
             rates |= {f"{case}_{name}": getattr(extremes, name) for name in ("accuracy", "fpr", "fnr")}
         line: dict[str, object] = {"condition": row.name, "n": row.n, "unsettled": row.unsettled}
@@ -99,7 +100,7 @@ def latex_table(table: ResultsTable, *, marked: bool = False) -> str:
     styles = {
         row.name: "textbf" if is_best else "textit" for row, is_best, overlaps in _marks(table) if is_best or overlaps
     }
-    metrics = ["Accuracy", "FPR", "FNR"] + (["Subset FNR"] if table.subset_name else [])
+    metrics = ["Accuracy", "FPR", "FNR"] + (["Subset FNR"] if table.of_subset else [])
     lines = [
         r"\begin{tabular}{l" + "c" * (len(metrics) + 3) + "}",
         r"\toprule",
@@ -114,7 +115,7 @@ def latex_table(table: ResultsTable, *, marked: bool = False) -> str:
         name = escape_latex(row.name)
         if marked and row.name in styles:
             name = rf"\{styles[row.name]}{{{name}}}"
-        cells = [name, *map(_latex_rate, table.rates(row)), calls, tokens]
+        cells = [name, *map(_latex_rate, _rates(row)), calls, tokens]
         lines.append(" & ".join(cells) + r" \\")
     lines += [
         r"\bottomrule",
@@ -130,8 +131,8 @@ def latex_table(table: ResultsTable, *, marked: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _latex_rate(rate: Proportion | None) -> str:
-    if rate is None or rate.low is None:
+def _latex_rate(rate: Proportion) -> str:
+    if rate.low is None:
         return DASH
     spread = f"[{rate.low:.3f}, {rate.high:.3f}]"
     return spread if rate.value is None else f"{rate.value:.3f} {spread}"
@@ -155,12 +156,12 @@ def escape_latex(text: str) -> str:
 
 def text_table(table: ResultsTable) -> Iterator[str]:
     yield f"{table.title}. Reference labels: {table.provenance}."
-    subset = [f"FNR of {table.subset_name}"] if table.subset_name else []
+    subset = [f"FNR of {SUICIDE_WATCH}"] if table.of_subset else []
     rates = ["accuracy", "FPR", "FNR", *subset, "escalated"]
     yield " | ".join(["condition", "n", *rates, "mean calls", "tokens", "dollars", "accuracy worst..best"])
     for row in table.rows:
         extremes = (row.worst.accuracy.value, row.best.accuracy.value)
-        cells = [row.name, str(row.n), *map(rate_text, table.rates(row)), number_text(row.mean_calls)]
+        cells = [row.name, str(row.n), *map(rate_text, _rates(row)), number_text(row.mean_calls)]
         cells += [number_text(row.tokens, 0), dollar_text(row.cost_usd)]
         yield " | ".join([*cells, "..".join(number_text(value, 3) for value in extremes)])
         if row.unsettled:
@@ -192,7 +193,7 @@ def beside_paper(table: ResultsTable, data_set: str) -> Iterator[str]:
             for name in ("accuracy", "fpr", "fnr")
         }
         theirs["escalated"] = escalated, round(low, 3), round(high, 3)
-        ours = (row.accuracy, row.fpr, table.subset(row) or row.fnr, row.escalation_rate)
+        ours = (row.accuracy, row.fpr, row.subset_fnr or row.fnr, row.escalation_rate)
         for (name, told), one in zip(theirs.items(), ours, strict=True):
             if one.value is not None and one.low is not None and one.high is not None:
                 limits = difference_limits(told, (one.value, one.low, one.high))
@@ -324,7 +325,7 @@ _PDF = str.maketrans({"δ": "delta", "α": "alpha", "\\": r"\\", "(": r"\(", ")"
 
 
 def _pdf(lines: Lines, texts: Texts) -> bytes:
-    """The same on one page of its own size, with the reader's Helvetica."""
+    """One page of its own size, with the reader's Helvetica."""
     drawn = [f"{wide} w {a:.1f} {b:.1f} m {c:.1f} {d:.1f} l S" for a, b, c, d, wide in lines]
     drawn += [f"BT /F {size} Tf {x:.1f} {y:.1f} Td ({text.translate(_PDF)}) Tj ET" for x, y, size, text in texts]
     stream = "\n".join(drawn).encode("cp1252", "replace")

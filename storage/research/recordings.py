@@ -38,12 +38,8 @@ _NO_TEXT = ScreenedText(text="")
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class RecordedColumns:
-    """A batch's cases as numbers, its draws and what it ran with; ``intake`` is what was announced of its file. No text
-    and no id of a case is in it.
-    """
+    """A batch's cases as numbers, its draws and what it ran with, without any text or id of a case."""
 
-    name: str
-    intake: Mapping[str, Any]
     configuration: Configuration
     seed: int
     rows: Integers
@@ -62,9 +58,7 @@ def recorded_columns(db: Database, actor: Actor, batch_id: str) -> RecordedColum
         nodes = _draws(conn, batch_id, rows)
     drawn = Record(references=references, nodes=nodes, subset=subset)
     configuration = load_configuration(db, batch.configuration)
-    return RecordedColumns(
-        name=batch.name, intake=batch.intake, configuration=configuration, seed=batch.seed, rows=rows, drawn=drawn
-    )
+    return RecordedColumns(configuration=configuration, seed=batch.seed, rows=rows, drawn=drawn)
 
 
 def _in_one(conn: Connection, column: ColumnElement[Any]) -> ColumnElement[str]:
@@ -251,28 +245,17 @@ def case_names(db: Database, actor: Actor, batch_id: str, some: Sequence[int]) -
     return {row.row: Named(case_id=row.id, external_id=row.external_id) for row in found}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedBatch:
-    """A batch's draws, with its items and their original references in the order of ``case_ids``; the texts are empty
-    unless asked for. ``pending`` cases have no outcome yet: their draws so far are there.
+def recorded_batch(db: Database, actor: Actor, batch_id: str, *, with_texts: bool = False) -> DrawBook:
+    """A batch's draws so far, from one moment of the database, with its items in the file's order and their original
+    references; the texts are empty unless asked for. Raises Forbidden, UnknownBatch.
     """
-
-    batch_id: str
-    case_ids: tuple[str, ...]
-    book: DrawBook
-    pending: int
-
-
-def recorded_batch(db: Database, actor: Actor, batch_id: str, *, with_texts: bool = False) -> RecordedBatch:
-    """All draws of a batch, from one moment of the database. Raises Forbidden, UnknownBatch."""
     require(actor, Action.VIEW_RESULTS)
     with db.read() as conn:
         batch_row(conn, batch_id)
         case = cases.c
         columns = [case[name] for name in ("id", "external_id", "reference", "group_name")]
         columns += [case[name] for name in SHOWN_TO_AGENTS] if with_texts else []
-        query = select(*columns, screenings.c.outcome).select_from(cases).outerjoin(screenings)
-        rows = conn.execute(query.where(case.batch_id == batch_id).order_by(case.row)).all()
+        rows = conn.execute(select(*columns).where(case.batch_id == batch_id).order_by(case.row)).all()
         items = [
             Item(
                 id=row.external_id,
@@ -287,9 +270,4 @@ def recorded_batch(db: Database, actor: Actor, batch_id: str, *, with_texts: boo
         drawn = select(run.case_id, run.node, run.draws.label("codes"), run.cost_usd, tokens)
         for one in conn.execute(drawn.where(run.batch_id == batch_id, run.variant == MAIN).order_by(run.position)):
             book.nodes[places[one.case_id], one.node] = record(NodeDraws, one, tokens=one.tokens or None)
-    return RecordedBatch(
-        batch_id=batch_id,
-        case_ids=tuple(row.id for row in rows),
-        book=book,
-        pending=sum(row.outcome is None for row in rows),
-    )
+    return book

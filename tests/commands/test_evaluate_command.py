@@ -177,10 +177,10 @@ def test_with_a_database_the_draws_are_a_batch_and_the_table_is_the_same(
     assert "NOT SCREENED: d. " in run("evaluate", file, "--format", "csv", "--conditions", "MV n=1").err
     with closing(Database(url)) as db:
         (batch,) = list_batches(db, LOCAL_USER)
-        recorded = recorded_batch(db, LOCAL_USER, batch.id)
-        assert [item.id for item in recorded.book.items] == ["a", "b", "c", "d"] and recorded.pending == 0
+        book = recorded_batch(db, LOCAL_USER, batch.id)
+        assert [item.id for item in book.items] == ["a", "b", "c", "d"] and batch.progress.pending == 0
         assert db.values(select(cases.c.where_to_act).order_by(cases.c.row)) == [None, "chat/7", None, None]
-        assert recorded.book.draws >= 3 * 72 and "not stated" in batch.intake["provenance"]
+        assert book.draws >= 3 * 72 and "not stated" in batch.intake["provenance"]
         unread = ["escalated to a clinician: cannot be read as it should, and states a risk", 1]
         assert unread in batch.intake["steps"]
         in_queue = select(cases.c.external_id, cases.c.not_screened).join(inbox_entries).order_by(cases.c.row)

@@ -397,7 +397,7 @@ def test_columns_are_what_the_batch_is_case_by_case(db: Database) -> None:
         )
     assert len(sent) < 24, "no statement a case"
     slow = recordings.recorded_batch(db, LOCAL_USER, batch_id)
-    mine, yours = found.drawn, slow.book.record()
+    mine, yours = found.drawn, slow.record()
     assert (mine.references == yours.references).all() and found.rows.tolist() == list(range(1, 25))
     assert (mine.subset == yours.subset).all() and mine.subset.tolist() == [False, True] * 12
     for node in sorted({*mine.nodes, *yours.nodes}):
@@ -416,15 +416,15 @@ def test_columns_are_what_the_batch_is_case_by_case(db: Database) -> None:
     forbidden = {place: guard for place, guard in forbidden.items() if guard != guard_for([])}
     assert guards == forbidden and forbidden
     named = recordings.case_names(db, LOCAL_USER, batch_id, [5, 2, 99])
-    assert [item.id for item in slow.book.items] == [one.external_id for one in listed]
-    assert [item.reference for item in slow.book.items] == [one.reference for one in listed]
-    for run_ in committed_runs(db, slow.case_ids[2]):
-        kept = slow.book.of(2, run_.node)
+    assert [item.id for item in slow.items] == [one.external_id for one in listed]
+    assert [item.reference for item in slow.items] == [one.reference for one in listed]
+    case_ids = db.values(select(cases.c.id).where(cases.c.batch_id == batch_id).order_by(cases.c.row))
+    for run_ in committed_runs(db, case_ids[2]):
+        kept = slow.of(2, run_.node)
         assert (kept.codes, kept.tokens) == (run_.codes, run_.usage.input_tokens + run_.usage.output_tokens)
-    assert recordings.recorded_batch(db, LOCAL_USER, batch_id, with_texts=True).book.items[1].text.text == "text 1"
-    assert slow.pending == sum(one.outcome == PENDING for one in listed)
+    assert recordings.recorded_batch(db, LOCAL_USER, batch_id, with_texts=True).items[1].text.text == "text 1"
     assert {row: (one.case_id, one.external_id) for row, one in named.items()} == {
-        row: (slow.case_ids[row - 1], f"p{row}") for row in (2, 5)
+        row: (case_ids[row - 1], f"p{row}") for row in (2, 5)
     }
 
     fewer = found.rows[:7]  # the file grew meanwhile

@@ -58,8 +58,8 @@ def test_the_table_holds_all_conditions_for_those_who_may_see_it(page_database: 
     assert undefined["Accuracy"] == undefined["FNR"] == "none: 0 of 0"
     assert undefined["Escalated"].startswith("100.0% (95% CI") and undefined["n"] == 30
     kept = recordings.recorded_batch(page_database, LOCAL_USER, batch_id)
-    drawn = recording.read_draws(evaluating.draw_file(page_database, ask).splitlines(), kept.book.items)
-    assert drawn == kept.book, "what the command that is named goes on from"
+    drawn = recording.read_draws(evaluating.draw_file(page_database, ask).splitlines(), kept.items)
+    assert drawn == kept, "what the command that is named goes on from"
     for function in (evaluating.evaluate_batch, evaluating.list_missed, evaluating.count_gaps):
         with pytest.raises(policy.Forbidden):
             function(page_database, replace(ask, actor=ANN))
@@ -172,13 +172,16 @@ PLANTED = SAMPLE.with_name("sample_planted_labels.csv")
 REVIEWER = person("ann", Role.REVIEWER, Role.SENIOR)
 
 
-def recorded(db: Database, every: int = 1) -> recordings.RecordedBatch:
+def recorded(db: Database, every: int = 1) -> tuple[str, dict[str, str], list[recording.Item]]:
+    """A batch with its cases' ids by their names in the file, and its items."""
     register(db, REVIEWER)
-    return recordings.recorded_batch(db, LOCAL_USER, screened(db, sample_rows(every), audit_rate=0.0))
+    batch_id = screened(db, sample_rows(every), audit_rate=0.0)
+    ids = {row.external_id: row.id for row in db.rows(select(cases.c.external_id, cases.c.id))}
+    return batch_id, ids, list(recordings.recorded_batch(db, LOCAL_USER, batch_id).items)
 
 
-def labeled(found: recordings.RecordedBatch, label: Label) -> list[str]:
-    return [case_id for case_id, item in zip(found.case_ids, found.book.items, strict=True) if item.reference is label]
+def labeled(ids: dict[str, str], items: list[recording.Item], label: Label) -> list[str]:
+    return [ids[item.id] for item in items if item.reference is label]
 
 
 def rate(db: Database, *case_ids: str, label: str = "safe", sent: bool = False) -> None:
@@ -201,32 +204,31 @@ def test_controls_are_drawn_from_all_behind_the_first_and_with_a_known_probabili
 
 def test_planted_labels_come_first_and_are_corrected_everywhere(open_page: Opener, page_database: Database) -> None:
     """The top of each ranking holds what is planted. All planted as unsafe is read as safe, and one more that is."""
-    db, batch = page_database, recorded(page_database)
+    db, (batch_id, ids, items) = page_database, recorded(page_database)
     with PLANTED.open(encoding="utf-8", newline="") as file:
         planted = {row["id"]: row["right_label"] for row in csv.DictReader(file)}
     for ranking in label_errors.Ranking:
-        _, order = order_labels(db, asked(db, batch.batch_id), ranking)
+        _, order = order_labels(db, asked(db, batch_id), ranking)
         looks = [order.at(place) for place in range(len(order.cases))]
-        places = {batch.book.items[look.case].id: place for place, look in enumerate(looks)}
+        places = {items[look.case].id: place for place, look in enumerate(looks)}
         beyond = {identity for identity in planted if places[identity] >= 12}
         assert beyond <= {"s097"}, places  # a quotation: the agents mostly escalate it, and that takes neither side
         assert all(looks[places[identity]].suggested == right for identity, right in planted.items())
     wrong = [identity for identity, right in planted.items() if right == "safe"]
-    case_ids = {item.id: case_id for case_id, item in zip(batch.case_ids, batch.book.items, strict=True)}
-    fixed = [case_ids[identity] for identity in wrong]
-    rate(db, *fixed, next(case_id for case_id in labeled(batch, Label.SAFE) if case_id not in fixed))
-    ask, many = asked(db, batch.batch_id), len(wrong)
+    fixed = [ids[identity] for identity in wrong]
+    rate(db, *fixed, next(case_id for case_id in labeled(ids, items, Label.SAFE) if case_id not in fixed))
+    ask, many = asked(db, batch_id), len(wrong)
     before, first, after = (count_corrected_labels(db, ask, version) for version in (0, 1, None))
     assert [kinds["changed"][0] for _, _, kinds in (before, first, after)] == [0, 1, many]
     assert (after[1], after[2]["reviewed"][0]) == (many, many + 1), "each by one reviewer alone"
     by = LOCAL_USER.at(system_clock())
-    rows = corrected_labels.export_corrected_labels(db, by, batch.batch_id, "key", with_text=False)
+    rows = corrected_labels.export_corrected_labels(db, by, batch_id, "key", with_text=False)
     lines = [json.loads(line) for line in export(CORRECTED_LABELS, rows, "jsonl")]
     assert len(lines) == 120 and all(line["text"] is None for line in lines)
     final = {line["id"]: (line["reference"], line["final_label"], line["final_source"]) for line in lines}
     assert all(final[identity] == ("unsafe", "safe", "one reviewer") for identity in wrong)
     assert "ann" not in json.dumps([line["reviews"] for line in lines])  # pseudonyms only
-    export_as_of = partial(corrected_labels.export_corrected_labels, db, by, batch.batch_id, "key")
+    export_as_of = partial(corrected_labels.export_corrected_labels, db, by, batch_id, "key")
     none, one = ("".join(as_data_card(export_as_of(as_of=as_of))) for as_of in (0, 1))
     rows = [replace(row, group="[a](http://b)", tags=("*c*",)) for row in export_as_of(as_of=0)]
     assert r"\[a\]" in (card := "".join(as_data_card(rows))) and "[a](" not in card and r"\*c\*" in card
@@ -239,14 +241,14 @@ def test_planted_labels_come_first_and_are_corrected_everywhere(open_page: Opene
     app.session_state["corrected_kind"] = f"Label changed {many}, by one reviewer alone {many}"
     assert len(app.run().dataframe[-1].value) == many
     write(db, update(reviews).values(blind=True))  # as a reviewer's who sees no results
-    estimated = measure_corrected(db, asked(db, batch.batch_id))
+    estimated = measure_corrected(db, asked(db, batch_id))
     assert (estimated.picked, estimated.drawn, estimated.texts) == (many + 1, 0, 120)
     assert estimated.wrong.value is None and estimated.wrong.low >= many / 120 - 1e-9, "nothing was drawn at random"
 
 
 def test_what_is_sent_is_picked_or_drawn_and_comes_back_weighted_so(open_page: Opener, page_database: Database) -> None:
     """From the page of label errors, and then a sample from that of the evaluation."""
-    db, batch = page_database, recorded(page_database, every=2)
+    db, (batch_id, ids, items) = page_database, recorded(page_database, every=2)
     app = open_page("label_noise")
     listed = len(app.dataframe[0].value)
     assert app.dataframe[0].value["Open"].str.startswith("/case?case=").all()
@@ -263,7 +265,7 @@ def test_what_is_sent_is_picked_or_drawn_and_comes_back_weighted_so(open_page: O
     rate(db, *chances, sent=True)
     assert not any(db.values(select(reviews.c.blind))), "nor is a review by who sees results blinded"
     write(db, update(reviews).values(blind=True))  # as a reviewer's who sees no results
-    found = measure_corrected(db, asked(db, batch.batch_id))
+    found = measure_corrected(db, asked(db, batch_id))
     assert found.picked >= 5 and found.drawn + found.picked == len(chances) and found.due > 0
     app = open_page("evaluation")
     app.selectbox(key="evaluation_labels").set_value("adjudicated").run()
@@ -273,21 +275,21 @@ def test_what_is_sent_is_picked_or_drawn_and_comes_back_weighted_so(open_page: O
     entries = select(inbox_entries.c.case_id, inbox_entries.c.chance).where(inbox_entries.c.chance.is_not(None))
     sample = {row.case_id: row.chance for row in db.rows(entries) if row.case_id not in chances}
     assert len(sample) == 20 and min(sample.values()) > 0
-    waits = measure_corrected(db, asked(db, batch.batch_id))
+    waits = measure_corrected(db, asked(db, batch_id))
     assert (waits.waiting, waits.drawn, waits.free) == (20, found.drawn, found.free - 20)
-    unsafe = labeled(batch, Label.UNSAFE)
+    unsafe = labeled(ids, items, Label.UNSAFE)
     for case_id in sample:
         rate(db, case_id, label="unsafe" if case_id in unsafe else "safe", sent=True)
     write(db, update(reviews).values(blind=True))
-    after = measure_corrected(db, asked(db, batch.batch_id))
+    after = measure_corrected(db, asked(db, batch_id))
     assert (after.waiting, after.drawn) == (0, found.drawn + 20)
     assert after.wrong.high - after.wrong.low < found.wrong.high - found.wrong.low
 
 
 def test_what_is_taken_back_or_erased_changes_each_page(open_page: Opener, page_database: Database) -> None:
-    db, found = page_database, recorded(page_database, every=10)
-    case_id = labeled(found, Label.UNSAFE)[0]
-    name = f"'{found.book.items[found.case_ids.index(case_id)].id}'"
+    db, (_, ids, items) = page_database, recorded(page_database, every=10)
+    case_id = labeled(ids, items, Label.UNSAFE)[0]
+    name = f"'{next(name for name, one in ids.items() if one == case_id)}'"
     rate(db, case_id)
     app = open_tab(open_page("label_noise"), "Corrected data set", "labels")
     assert "Label changed 1, by one reviewer alone 1" in app.button_group[-1].options
