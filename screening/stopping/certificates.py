@@ -59,7 +59,6 @@ class Patch:
 
     @property
     def largest_corner(self) -> float:
-        """The largest value at a corner."""
         c = self.coefficients
         return max(float(c[-1, 0]), float(c[0, -1]), float(c[0, 0]))
 
@@ -146,10 +145,8 @@ class WorstErrors:
 
 
 def worst_errors(rule: Pairwise, budget: int) -> WorstErrors:
-    """The worst errors of the rule with at most ``budget`` draws.
-
-    Fewer draws never make them larger: whatever is named within a smaller budget is named within this one too.
-    A futility stop only abstains, so they hold with it as well.
+    """With at most ``budget`` draws. Fewer never make them larger: whatever is named within a smaller budget is named
+    within this one too. A futility stop only abstains, so they hold with it as well.
     """
     named = naming_coefficients(rule, budget)
     arms = {label: number for number, label in enumerate(LABELS)}
@@ -227,7 +224,7 @@ class Certificate(Contract):
         return Contract(any_wrong=self.any_wrong, pairs=self.pairs)
 
     def recompute(self) -> "WorstErrors":
-        """The worst errors, counted and bounded from the levels alone."""
+        """Counted and bounded from the levels alone."""
         return worst_errors(pooled(self.level, self.levels), self.budget)
 
 

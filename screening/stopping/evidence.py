@@ -118,9 +118,7 @@ def _crossing(successes: int, draws: int, delta: float, end: float) -> float:
 
 def clopper_pearson(successes: float, draws: float, delta: float) -> Band:
     """Exact interval of a probability at one fixed number of draws (Clopper & Pearson 1934,
-    doi:10.1093/biomet/26.4.404).
-
-    [0, 1] without draws.
+    doi:10.1093/biomet/26.4.404); [0, 1] without draws.
 
     >>> [round(limit, 4) for limit in clopper_pearson(0, 3, 0.05)]
     [0.0, 0.7076]
@@ -151,7 +149,7 @@ def require_probability(delta: float) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What may be said after ``observations`` values: the estimate, and limits that hold at all looks together."""
+    """After ``observations`` values the estimate, and limits that hold at all looks together."""
 
     observations: int
     estimate: float
@@ -213,10 +211,8 @@ def betting_sequence(values: Sequence[float], *, looks: Sequence[int], delta: fl
 
 
 def upper_limits(values: Sequence[float], *, looks: Sequence[int], delta: float = 0.05) -> tuple[Look, ...]:
-    """Limits from above alone, valid at all looks together with probability 1-δ: "at most".
-
-    All of δ is staked on "less", so they lie below those of `betting_sequence`, which shares it between both sides.
-    ``low`` is 0.
+    """Limits from above alone, valid at all looks together with probability 1-δ. All of δ is staked on "less", so they
+    lie below those of `betting_sequence`, which shares it between both sides. ``low`` is 0.
 
     >>> round(upper_limits([0.0] * 100, looks=[100])[0].high, 3)  # the rule of three at one look: 0.030
     0.039

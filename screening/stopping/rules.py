@@ -129,8 +129,8 @@ DEFAULT_CONTRACT = Contract(any_wrong=0.05, pairs=SAFE_ERRORS)
 
 
 class Arm(NamedTuple):
-    """One label as the evidence stands: its share of the draws (None before the first) with limits of the probability
-    that the node's model gives it, at all looks together, at the rule's own level.
+    """One label's share of the draws, None before the first, with limits of its probability at all looks together, at
+    the rule's own level.
     """
 
     estimate: float | None
@@ -142,9 +142,9 @@ class Arm(NamedTuple):
 class Comparison:
     """How far the leading label is from excluding one rival, in the rule's own statistic.
 
-    ``value`` is where it stands and ``needed`` its line: the rival is excluded at or past it. The scale is the natural
-    logarithm of evidence, a lead in pulls, in probability, or in votes, which have no line. A rival that was dropped
-    for good names no leader, and its value is the line that was passed then.
+    The rival is excluded where ``value`` is at or past ``needed``. The scale is the natural logarithm of evidence, a
+    lead in pulls, in probability, or in votes, which have no line. A rival that was dropped for good names no leader,
+    and its value is the line that was passed then.
     """
 
     rival: Label
@@ -156,7 +156,7 @@ class Comparison:
 
     @property
     def progress(self) -> float | None:
-        """The share of the way to the line, from 0 to 1; None where there is no line."""
+        """The share of the way to the line; None where there is none."""
         if self.needed is None:
             return None
         if self.excluded:
@@ -191,7 +191,6 @@ class StoppingRule(BaseModel, ABC):
 
     @property
     def stops_for_futility(self) -> bool:
-        """Whether it abstains as soon as nothing within the budget can name a label."""
         return self.fallback is None and bool(getattr(self, "stop_for_futility", False))
 
     @property
@@ -213,7 +212,7 @@ class StoppingRule(BaseModel, ABC):
         return confidence_sequence(successes, draws, min(self.error_bound or BAND_DELTA, 0.5) / K)
 
     def arms(self, draws: Draws) -> tuple[Arm, ...]:
-        """Each label's estimate and band after these draws (one sequence), in the order of `LABELS`."""
+        """After these draws (one sequence), in the order of `LABELS`."""
         return tuple(
             Arm(successes / pulls if pulls else None, *self.band(successes, pulls))
             for successes, pulls in zip(*self.tallies(draws), strict=True)
@@ -271,7 +270,6 @@ class MajorityVote(CountRule):
     budget: Annotated[int, Field(ge=1, le=1_000, alias="n")]
 
     def named(self, counts: Integers) -> Integers:
-        """The one label with most votes, once all are in."""
         alone = (counts == counts.max(axis=0)).sum(axis=0) == 1
         return np.where(alone & (counts.sum(axis=0) == self.budget), counts.argmax(axis=0), NONE)
 
@@ -302,7 +300,7 @@ class Pairwise(CountRule):
         return label
 
     def compare(self, leader: Label, rival: Label, ahead: int, behind: int) -> Comparison:
-        """Its evidence over the rival and the line 1/η, both as logarithms."""
+        """On the scale of logarithms of evidence, with the line 1/η."""
         level = self.level(leader, rival)
         return Comparison(
             rival=rival,
@@ -406,7 +404,7 @@ class SuccessiveElimination(StoppingRule):
         return successes, pulls, active, at
 
     def tallies(self, draws: Draws) -> tuple[list[int], list[int]]:
-        """Successes and pulls, also of a round that is not over; a dropped label's stay as they were."""
+        """Also of a round that is not over; a dropped label's stay as they were."""
         (successes,), (pulls,), (active,), (at,) = self._rounds(draws[None, :])
         if active.sum() > 1:
             for arm, draw in zip(np.flatnonzero(active), draws[at:], strict=False):

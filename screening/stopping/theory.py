@@ -44,8 +44,8 @@ class OperatingCharacteristics:
 
 
 def operating_characteristics(rule: StoppingRule, probabilities: Sequence[float]) -> OperatingCharacteristics:
-    """What the rule does when each draw gives label i with ``probabilities[i]``: by dynamic programming over counts, in
-    time that grows with the budget cubed. ValueError unless the probabilities are K and add up to 1.
+    """By dynamic programming over counts, in time that grows with the budget cubed. ValueError unless the probabilities
+    are K and add up to 1.
 
     >>> from screening.stopping.rules import MajorityVote
     >>> round(operating_characteristics(MajorityVote(n=3), (0.8, 0.2, 0.0)).right, 3)  # 0.8³ + 3·0.8²·0.2
@@ -131,10 +131,8 @@ def dkw_radius(draws: int, delta: float) -> float:
 
 
 def fixed_sample_size(gap: float, delta: float) -> float:
-    """The paper's n* = 2·ln(2/δ)/Δ² pulls per arm, for a gap Δ in (0, 1] (paper, appendix A).
-
-    It is the size of a sample fixed in advance, and it takes ε where the proof gives 2ε; the time-uniform
-    Algorithm 1 needs more. Infinite at Δ = 0.
+    """The paper's n* = 2·ln(2/δ)/Δ² pulls per arm (appendix A): the size of a sample fixed in advance. It takes ε where
+    the proof gives 2ε; the time-uniform Algorithm 1 needs more. Infinite at a gap Δ of 0.
 
     >>> round(fixed_sample_size(0.5, 0.05), 1), round(fixed_sample_size(0.4, 0.05), 1)
     (29.5, 46.1)
@@ -160,7 +158,7 @@ def information_bound(probabilities: Sequence[float], delta: float) -> float:
 
 
 class Schedule(StrEnum):
-    """How δ is set for case number t = 1, 2, … of a deployment."""
+    """How δ is set for case number t of a deployment."""
 
     CONSTANT = "constant"
     HARMONIC = "harmonic"
@@ -198,9 +196,8 @@ MOSTLY_EASY: Kinds = {(0.95, 0.03, 0.02): 0.7, (0.1, 0.8, 0.1): 0.2, (0.42, 0.53
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegretCurve:
-    """One rule's wrong commits: ``wrong[t-1]`` is the mean number over runs within the first t cases.
-
-    ``bound`` is Σ δ_t up to each case, None for majority vote, which has none.
+    """``wrong[t-1]`` is one rule's mean number over runs of wrong commits within the first t cases, ``bound`` Σ δ_t up
+    to each, None for majority vote.
     """
 
     name: str
