@@ -6,6 +6,7 @@ A δ outside 0 < δ < 1 is a ValueError everywhere. Betting: Waudby-Smith and Ra
 runs; this one in at most 5 %.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -71,15 +72,10 @@ def least_count(behind: int, level: float) -> int:
     >>> least_count(0, 0.025), least_count(0, 0.001)
     (6, 11)
     """
-    threshold = -log(level)
-    low, step = behind, 1  # level with its rival a label has E ≤ 1, below any threshold
-    while log_evidence(low + step, behind) < threshold:
-        low, step = low + step, 2 * step
-    high = low + step
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if log_evidence(middle, behind) >= threshold else (middle, high)
-    return high
+    threshold, high = -log(level), behind + 1  # level with its rival a label has E ≤ 1, below any threshold
+    while log_evidence(high, behind) < threshold:
+        high += high - behind
+    return bisect_left(range(high), threshold, lo=behind, key=lambda ahead: log_evidence(ahead, behind))
 
 
 @lru_cache(maxsize=1 << 16)
