@@ -58,15 +58,16 @@ def facts(
     text: CaseText, file: CaseFile, evidence: Evidence, phrases: Sequence[FlaggedPhrase]
 ) -> Iterator[tuple[str, str]]:
     yield "Id", visible(text.external_id)
-    yield "From", f"{file.batch_name}, row {file.row}"
-    yield "Received", f"{local_time(file.received_at)} · SHA-256 {file.text_sha256[:16]}…"
-    if file.not_screened is not None:
-        yield "Not screened", visible(file.not_screened)
-    if file.group is not None:
-        yield "Group", file.group
+    row = file.case
+    yield "From", f"{row.batch_name}, row {row.row}"
+    yield "Received", f"{local_time(row.created_at)} · SHA-256 {row.text_sha256[:16]}…"
+    if row.not_screened is not None:
+        yield "Not screened", visible(row.not_screened)
+    if row.group_name is not None:
+        yield "Group", row.group_name
     known = f"{evidence.reference} (“{evidence.reference_value}” in the file)"
     yield "Original label", "none" if evidence.reference is None else known
-    for part, flags in file.flags.items():
+    for part, flags in row.flags.items():
         for flag in flags:
             yield f"Found in the {part}", flag_sentence(flag)
     for phrase in phrases:
@@ -200,9 +201,9 @@ def engine(shown: Evidence, file: CaseFile) -> None:
             for each in file.errors
         ]
         st.html(trail.facts(zip((local_time(each.at) for each in file.errors), said, strict=True)))
-    may = file.waits_for_retry and is_allowed(person, Action.CONTROL_BATCH, file.batch_owner)
+    may = file.case.waits_for_retry and is_allowed(person, Action.CONTROL_BATCH, file.case.batch_owner)
     if may and st.button("Retry what failed in this upload", key="retry", icon=":material/replay:"):
-        batches.retry_failed(db, by, file.batch_id)
+        batches.retry_failed(db, by, file.case.batch_id)
         st.rerun()
 
 
@@ -281,7 +282,7 @@ def case(case_id: str) -> None:
         closed_follow_ups(case_id)
         people(case_id, closed=file.entry is not None and file.entry.closed_at is not None)
         if file.entry is None and shown.outcome is not None:
-            send_panel(db, person, Cell(batch_id=file.batch_id, outcome=shown.outcome), [case_id])
+            send_panel(db, person, Cell(batch_id=file.case.batch_id, outcome=shown.outcome), [case_id])
     with right:
         engine(shown, file)
 

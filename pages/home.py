@@ -51,10 +51,10 @@ def urgent() -> None:
             elif first is not None:
                 place.caption(f"first due in {duration(first - now, least=60)}")
     if is_allowed(person, Action.FOLLOW_UP, person.id):
-        to_do = follow_ups.open_ones(db, person.at(now), limit=0)
-        overdue = f", {late_words(to_do.overdue)}" if to_do.overdue else ""
-        words = f":{'red' if overdue else 'orange'}[**{count_of(to_do.count, 'follow-up')} open{overdue}**]"
-        if to_do.count:
+        to_do = follow_ups.count_open(db, person.at(now))
+        overdue = f", {late_words(to_do.open_overdue)}" if to_do.open_overdue else ""
+        words = f":{'red' if overdue else 'orange'}[**{count_of(to_do.open, 'follow-up')} open{overdue}**]"
+        if to_do.open:
             st.page_link(FOLDER / "inbox.py", label=words, query_params={"follow_ups": "1"})
     if is_allowed(person, Action.CLAIM_NEXT):
         st.caption(f"{read_words(reports.count_cases_read(db, person, last_midnight(now)))}.")

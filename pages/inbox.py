@@ -18,7 +18,7 @@ from screening.text.display import visible
 from screening.words import count_of
 from storage.review import follow_ups
 from storage.review.claims import Incomplete
-from storage.review.follow_ups import For, How, NotOpen, Open
+from storage.review.follow_ups import For, How, NotOpen
 from storage.site.accounts import colleagues
 
 db, person, site = context.database(), context.actor(), context.site()
@@ -35,12 +35,12 @@ def follow_up_panel() -> bool:
     if st.query_params.pop("follow_ups", None):  # who follows Home's link comes for them
         st.session_state[UNFOLDED] = True
     widgets.show_said("follow_up", st.toast)
-    found = follow_ups.open_ones(db, by)
-    if not found.shown and not found.others:
+    shown, found = follow_ups.open_ones(db, by), follow_ups.count_open(db, by)
+    if not shown and not found.others:
         return False
-    late = any(one.due_at <= by.now for one in found.shown) or bool(found.left_overdue)
+    late = any(one.due_at <= by.now for one in shown) or bool(found.left_overdue)
     panel = st.expander(
-        f"{count_of(found.count, 'follow-up')} open{overdue_words(found.overdue)}",
+        f"{count_of(found.open, 'follow-up')} open{overdue_words(found.open_overdue)}",
         expanded=late or bool(st.session_state.get(UNFOLDED)),
         icon=":material/assignment_late:",
         key="follow_ups",
@@ -54,19 +54,19 @@ def follow_up_panel() -> bool:
             st.caption(f"{hidden} more with colleagues{late_words}. Which cases these are is not shown to you.")
         if found.left:
             offer_left(found)
-        if len(found.shown) < found.count - found.others:
-            st.caption(f"Shown are the {len(found.shown)} that are due first.")
-        people = {other.id: visible(other.name) for other in colleagues(db, person)} if found.shown else {}
-        for one in found.shown:
+        if len(shown) < found.open - found.others:
+            st.caption(f"Shown are the {len(shown)} that are due first.")
+        people = {other.id: visible(other.name) for other in colleagues(db, person)} if shown else {}
+        for one in shown:
             show_follow_up(one, people)
-    return bool(found.shown)
+    return bool(shown)
 
 
 def overdue_words(number: int) -> str:
     return f", {number} overdue" if number else ""
 
 
-def offer_left(found: Open) -> None:
+def offer_left(found: Any) -> None:
     """Those that whoever had them does not see any more, for whoever reads this to take over."""
     st.text(
         f"{count_of(found.left, 'follow-up')} with nobody{overdue_words(found.left_overdue)}: whoever had it reads no "

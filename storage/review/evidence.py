@@ -4,7 +4,7 @@ what people note on one: reviewers' notes to each other, researchers' tags and r
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import BindParameter, Connection, String, and_, bindparam, exists, func, insert, select, update
@@ -152,34 +152,25 @@ def _near_texts(conn: Connection, case_id: str) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseFile:
-    """One case. ``flags`` and ``parts`` by part, "text" and, where there is one, "reply": as received, and as agents
-    are shown it. ``errors`` are the failed attempts in order: ``kind``, ``message`` (never of a text), ``calls`` that
-    do not count, ``at``. ``entry`` is its place in the inbox: ``priority``, ``why``, the ``review_round`` that is due
-    or was last, ``closed_at``. ``not_screened``: why its row could not be read. ``waits_for_retry``: its last attempt
-    failed.
+    """One case: its row, with ``batch_name``, ``batch_owner`` and whether it ``waits_for_retry`` as its last attempt
+    failed. ``parts`` are "text" and, where there is one, "reply": as received, and as agents are shown it. ``errors``
+    are the failed attempts in order: ``kind``, ``message`` (never of a text), ``calls`` that do not count, ``at``.
+    ``entry`` is its place in the inbox: ``priority``, ``why``, the ``review_round`` that is due or was last,
+    ``closed_at``.
     """
 
-    case_id: str
-    batch_id: str
-    batch_name: str
-    batch_owner: str
-    row: int
+    case: Any
     parts: Mapping[str, tuple[str, str]]
-    text_sha256: str
-    flags: Mapping[str, tuple[str, ...]]
-    group: str | None
-    not_screened: str | None
-    received_at: datetime
     errors: Sequence[Any]
-    waits_for_retry: bool
     entry: Any
 
 
 def reveal_case_file(db: Database, by: Acting, case_id: str, *, browsing: bool = False) -> CaseFile:
     """The file of a case, blind first as its evidence. Raises Forbidden, NotYetReviewed, KeyError."""
+    waits = pending_cases.c.case_id.is_not(None), pending_cases.c.ready_at.is_(None), batches.c.cancelled_at.is_(None)
     query = (
         select(cases, batches.c.name.label("batch_name"), batches.c.created_by.label("batch_owner"))
-        .add_columns(pending_cases.c.ready_at, pending_cases.c.case_id.label("pending"), batches.c.cancelled_at)
+        .add_columns(and_(*waits).label("waits_for_retry"))
         .join(batches, batches.c.id == cases.c.batch_id)
         .outerjoin(pending_cases, pending_cases.c.case_id == cases.c.id)
         .where(cases.c.id == case_id)
@@ -192,18 +183,7 @@ def reveal_case_file(db: Database, by: Acting, case_id: str, *, browsing: bool =
         reveal(conn, by, case_id, browsing=browsing)
         errors = conn.execute(failed.where(case_errors.c.case_id == case_id).order_by(case_errors.c.id)).all()
         entry = conn.execute(place.where(inbox_entries.c.case_id == case_id)).first()
-    return record(
-        CaseFile,
-        row,
-        case_id=case_id,
-        parts=_text_parts(row),
-        flags={part: tuple(found) for part, found in dict(row.flags or {}).items()},
-        group=row.group_name,
-        received_at=row.created_at,
-        errors=errors,
-        waits_for_retry=row.pending is not None and row.ready_at is None and row.cancelled_at is None,
-        entry=entry,
-    )
+    return CaseFile(case=row, parts=_text_parts(row), errors=errors, entry=entry)
 
 
 def _text_parts(row: Any) -> dict[str, tuple[str, str]]:

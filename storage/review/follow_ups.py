@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, insert, or_, select, true, update
 
 from screening.labels import Outcome
 from screening.review.policy import Acting, Action, Actor, is_allowed, require
@@ -54,22 +54,6 @@ class NotOpen(Exception):
     """The follow-up was closed in the meantime, or does not exist."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Open:
-    """The rows that this person may see, the earliest due first, each with ``who_name``, who sees to it, and what came
-    with its case, ``external_id`` and ``where_to_act``; how many there are and how many of all are overdue; how many of
-    these, and of the overdue, this person may not see; and how many of those not seen are with nobody who reads cases.
-    """
-
-    shown: Sequence[Any]
-    count: int
-    overdue: int
-    others: int
-    others_overdue: int
-    left: int = 0
-    left_overdue: int = 0
-
-
 def open_follow_up(conn: Connection, by: Acting, case_id: str, what: Disposition | For) -> bool:
     """Open one where the disposition asks for it and the case has none open for the same, in the transaction of the
     review: what is urgent has its own hour, whatever else was asked for. And where a review needs another one that
@@ -99,47 +83,46 @@ def follow_up_minutes(what: Disposition | For, minutes: tuple[float, float]) -> 
     return minutes[0] if what.value in _SOON else minutes[1]
 
 
-def open_ones(db: Database, by: Acting, limit: int = 50) -> Open:
-    """The open ones: one's own, those one opened, for seniors all that give no review away. Raises Forbidden."""
+def open_ones(db: Database, by: Acting, limit: int = 50) -> Sequence[Any]:
+    """One's own, those one opened, for seniors all that give no review away: the earliest due first, each with who sees
+    to it (``who_name``) and its case's ``external_id`` and ``where_to_act``. Raises Forbidden.
+    """
     require(by.actor, Action.FOLLOW_UP, by.id)
-    shown, counted = _open_statements(by.actor, limit)
-    with db.read() as conn:
-        numbers = conn.execute(counted, {"now": by.now}).one()
-        rows = conn.execute(shown).all() if numbers.count > numbers.others else []
-    return Open(shown=rows, **numbers._mapping)
+    return db.rows(_shown(by.actor, limit))
 
 
 def open_of(conn: Connection, actor: Actor, case_id: str) -> Sequence[Any]:
     """Those of one case that this person may see, in the caller's transaction."""
-    shown, _ = _open_statements(actor, limit=len(For))
-    return conn.execute(shown.where(_one.case_id == case_id)).all()
+    return conn.execute(_shown(actor, limit=len(For)).where(_one.case_id == case_id)).all()
+
+
+def count_open(db: Database, by: Acting) -> Any:
+    """How many are ``open``, how many of them this person may not see (``others``), and how many of those are ``left``
+    with nobody who reads cases; of each how many are overdue, as ``open_overdue``. Raises Forbidden.
+    """
+    require(by.actor, Action.FOLLOW_UP, by.id)
+    return db.row(_counted(by.actor), {"now": by.now})
 
 
 @lru_cache
-def _open_statements(actor: Actor, limit: int) -> tuple[Select[Any], Select[int, int, int, int, int, int]]:
-    """Those that this person may see, and how many there are: written once, asked at every run of the inbox."""
-    visible = _is_visible(actor)
+def _shown(actor: Actor, limit: int) -> Select[Any]:
+    """Written once, as what counts them: asked at every run of the inbox."""
     # a look-up for each: joined, an embedded database may begin at the cases, and read all of them
     name = select(cases.c.external_id).where(cases.c.id == _one.case_id).scalar_subquery()
     where = select(cases.c.where_to_act).where(cases.c.id == _one.case_id).scalar_subquery()
     called = func.coalesce(accounts.c.display_name, _one.who)
-    joined = (
-        select(follow_ups, name.label("external_id"), where.label("where_to_act"), called.label("who_name"))
-        .outerjoin(accounts, accounts.c.id == _one.who)
-        .where(_one.closed_at.is_(None), visible)
-        .order_by(_one.due_at, _one.id)
-        .limit(limit)
-    )
-    late = _one.due_at <= NOW
-    counted = select(
-        func.count().label("count"),
-        func.count().filter(late).label("overdue"),
-        func.count().filter(~visible).label("others"),
-        func.count().filter(late, ~visible).label("others_overdue"),
-        func.count().filter(~visible, _is_left()).label("left"),
-        func.count().filter(late, ~visible, _is_left()).label("left_overdue"),
-    ).where(_one.closed_at.is_(None))
-    return joined, counted
+    beside: list[Any] = [name.label("external_id"), where.label("where_to_act"), called.label("who_name")]
+    shown = select(follow_ups, *beside).outerjoin(accounts, accounts.c.id == _one.who)
+    return shown.where(_one.closed_at.is_(None), _is_visible(actor)).order_by(_one.due_at, _one.id).limit(limit)
+
+
+@lru_cache
+def _counted(actor: Actor) -> Select[Any]:
+    others = ~_is_visible(actor)
+    of = {"open": true(), "others": others, "left": and_(others, _is_left())}
+    counts: list[Any] = [func.count().filter(which).label(name) for name, which in of.items()]
+    counts += [func.count().filter(_one.due_at <= NOW, which).label(f"{name}_overdue") for name, which in of.items()]
+    return select(*counts).where(_one.closed_at.is_(None))
 
 
 def _is_left() -> ColumnElement[bool]:

@@ -16,15 +16,7 @@ from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.database import Database, upsert
 from storage.review.adjudication import Next, Why, has_asked, request
-from storage.review.claims import (
-    Incomplete,
-    LeaseLost,
-    NotAvailable,
-    has_lease,
-    holds,
-    is_kept_in,
-    lock_entry,
-)
+from storage.review.claims import Incomplete, LeaseLost, NotAvailable, has_lease, holds, is_kept_in, lock_entry
 from storage.review.evidence import add_note
 from storage.review.follow_ups import open_of
 from storage.schema import accounts, case_notes, inbox_entries, reviews, skips

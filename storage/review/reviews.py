@@ -18,20 +18,9 @@ from screening.review.triage import Priority
 from storage.audit_log import append
 from storage.database import Database, record, upsert
 from storage.review.adjudication import Method, Next, resettle, settle, take_request_back, versions_in
-from storage.review.claims import (
-    LEASE,
-    Claim,
-    Incomplete,
-    LeaseLost,
-    NotAvailable,
-    claim,
-    has_lease,
-    holds,
-    lock_entry,
-)
+from storage.review.claims import LEASE, Claim, Incomplete, LeaseLost, NotAvailable, claim, has_lease, holds, lock_entry
 from storage.review.follow_ups import For, open_follow_up
-from storage.schema.intake import cases
-from storage.schema.review import adjudications, drafts, follow_ups, inbox_entries, reviews, unblindings, undone_reviews
+from storage.schema import adjudications, cases, drafts, follow_ups, inbox_entries, reviews, unblindings, undone_reviews
 from storage.settings_store import SiteSettings, current
 from storage.site.accounts import UNASSIGNED
 from storage.visibility import is_blind, is_erased, see_reviews
@@ -90,7 +79,6 @@ def _submit(
     _require_disposition(conn, case_id, form, settings := current(conn).settings)
     blind = is_blind(conn, by.actor, case_id, first=True)
     _insert(conn, by, case_id, form, submission_id, version=1, review_round=review_round, blind=blind)
-    _discard(conn, by.actor, case_id)
     following = settle(conn, by, case_id, review_round, form, settings)
     open_follow_up(conn, by, case_id, form.disposition)
     append(conn, by, "reviewed", case_id, {"review": submission_id, "blind": blind, "next": following.value}, *_DECIDED)
@@ -132,7 +120,6 @@ def revise(db: Database, by: Acting, case_id: str, form: ReviewForm, reason: str
         known = {"version": before.version + 1, "review_round": before.review_round, "reason": reason.strip()}
         blind = is_blind(conn, by.actor, case_id, first=False)
         _insert(conn, by, case_id, form, submission_id, blind=blind, **known)
-        _discard(conn, by.actor, case_id)
         following = resettle(conn, by, case_id, form, was, reason.strip(), settings)
         open_follow_up(conn, by, case_id, form.disposition)
         append(conn, by, "revised", case_id, {"review": submission_id, "next": following.value}, *_DECIDED)
@@ -153,11 +140,13 @@ def _is_stored(conn: Connection, actor: Actor, case_id: str, submission_id: str)
 
 
 def _insert(conn: Connection, by: Acting, case_id: str, form: ReviewForm, review_id: str, **rest: Any) -> None:
+    """Store the review, in the place of the draft that it was made from."""
     fields = form.model_dump(mode="json", exclude={"label", "certainty"}) | {"form_version": FORM_VERSION}
     row = {"id": review_id, "case_id": case_id, "reviewer": by.id, "at": by.now, "fields": fields, **rest}
     row |= {"label": form.label.value, "certainty": form.certainty}
     priority = select(_entry.priority).where(_entry.case_id == case_id).scalar_subquery()
     conn.execute(insert(reviews).values(row | {"priority": priority}))
+    conn.execute(delete(drafts).where(drafts.c.case_id == case_id, drafts.c.reviewer == by.id))
 
 
 def review_of(row: Any) -> Review:
@@ -324,8 +313,3 @@ def load_draft(db: Database, actor: Actor, case_id: str) -> Mapping[str, Any] | 
     require(actor, Action.REVIEW, actor.id)
     query = select(drafts.c.body).where(drafts.c.case_id == case_id, drafts.c.reviewer == actor.id)
     return next(iter(db.values(query)), None)
-
-
-def _discard(conn: Connection, actor: Actor, case_id: str) -> None:
-    """Delete the draft, in the transaction that stores the review made from it."""
-    conn.execute(delete(drafts).where(drafts.c.case_id == case_id, drafts.c.reviewer == actor.id))

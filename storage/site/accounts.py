@@ -24,8 +24,7 @@ from sqlalchemy import ColumnElement, Connection, Text, and_, cast, false, inser
 from screening.review.policy import REVIEWERS, Acting, Action, Actor, Role, require
 from storage.audit_log import append, serialise
 from storage.database import Database, Source, insert_once, record, writing
-from storage.schema import accounts, case_notes, inbox_entries, programs, sessions
-from storage.schema.columns import new_id
+from storage.schema import accounts, case_notes, inbox_entries, new_id, programs, sessions
 from storage.settings_store import SiteSettings, current
 
 TOUCH = timedelta(seconds=30)

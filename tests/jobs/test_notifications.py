@@ -154,7 +154,7 @@ class Site:
             assert follow_ups.open_follow_up(conn, ANN.at(NOW), self.case(case), Disposition(disposition))
 
     def close(self, case: str) -> None:
-        shown = follow_ups.open_ones(self.db, ANN.at(NOW)).shown
+        shown = follow_ups.open_ones(self.db, ANN.at(NOW))
         mine = next(each for each in shown if each.case_id == self.case(case))
         follow_ups.close(self.db, ANN.at(NOW), mine.id, follow_ups.How.DONE, "called")
 

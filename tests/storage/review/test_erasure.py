@@ -265,7 +265,7 @@ def test_a_text_goes_its_time_after_it_waits_for_nobody_any_more(db: Database) -
     assert kept(7.99999) == set(ids) - gone
     gone.add("not screened")
     assert kept(30) == set(ids) - gone
-    for one in follow_ups.open_ones(db, ANN.at(NOW)).shown:
+    for one in follow_ups.open_ones(db, ANN.at(NOW)):
         follow_ups.close(db, ANN.at(NOW + 30 * DAY), one.id, follow_ups.How.DONE, "called")
     assert acknowledge(db, LOCAL_USER.at(NOW + 30 * DAY), [ids["listed"]]) == 1
     put(db, ids["to be read"], closed_at=NOW + 30 * DAY)

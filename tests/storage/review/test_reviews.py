@@ -277,11 +277,11 @@ def test_what_contradicts_priority_ai_or_text_is_never_one_persons_word_alone(
     waits = doubtful and others == "another"
     assert following is (ANOTHER if waits else CLOSED)
     assert requests(db) == ([f"rule {SYSTEM.id}"] if waits else [])
-    kept = [(one.case_id, one.disposition) for one in open_ones(db, ANN.at(NOW)).shown]
+    kept = [(one.case_id, one.disposition) for one in open_ones(db, ANN.at(NOW))]
     assert kept == ([(case_id, For.SECOND_REVIEW)] if doubtful and not waits else [])
     if kept and not afterthought:
         reviews.take_back(db, ANN.at(NOW), case_id, "a" * 32)
-        assert not open_ones(db, ANN.at(NOW)).shown, "it goes with the review that is taken back"
+        assert not open_ones(db, ANN.at(NOW)), "it goes with the review that is taken back"
     assert entry(db, other).closed_at is None
 
 
@@ -420,7 +420,7 @@ def urgent(db: Database, *people: Actor, second_review_rate: float = 1.0) -> Any
     site(db, *people, second_review_rate=second_review_rate)
     fill(db)
     ask(db, ANN, "contact_now")
-    (one,) = follow_ups.open_ones(db, ANN.at(NOW)).shown
+    (one,) = follow_ups.open_ones(db, ANN.at(NOW))
     return one
 
 
@@ -443,16 +443,17 @@ def test_what_is_left_with_nobody_who_reads_cases_is_taken_over(db: Database, go
     """
     one, late = urgent(db, ANN, BO, CY, SENIOR), later(61)
     for who in (BO, SENIOR):
-        found = follow_ups.open_ones(db, who.at(late))
-        assert (found.shown, found.others, found.others_overdue, found.left, found.left_overdue) == ([], 1, 1, 0, 0)
+        found = follow_ups.count_open(db, who.at(late))
+        assert (found.others, found.others_overdue, found.left, found.left_overdue) == (1, 1, 0, 0)
+        assert follow_ups.open_ones(db, who.at(late)) == []
     assert follow_ups.take_over(db, BO.at(late)) == 0
     write(db, update(schema.accounts).where(schema.accounts.c.id == "ann").values(**gone))
-    found = follow_ups.open_ones(db, BO.at(late))
-    assert (found.shown, found.others, found.left, found.left_overdue) == ([], 1, 1, 1)
-    assert follow_ups.open_ones(db, BO.at(NOW)).left_overdue == 0
+    found = follow_ups.count_open(db, BO.at(late))
+    assert (found.others, found.left, found.left_overdue) == (1, 1, 1) and follow_ups.open_ones(db, BO.at(late)) == []
+    assert follow_ups.count_open(db, BO.at(NOW)).left_overdue == 0
     assert follow_ups.take_over(db, BO.at(late)) == 1
-    assert [(mine.id, mine.who) for mine in follow_ups.open_ones(db, BO.at(late)).shown] == [(one.id, "bo")]
-    assert follow_ups.open_ones(db, CY.at(late)).left == 0
+    assert [(mine.id, mine.who) for mine in follow_ups.open_ones(db, BO.at(late))] == [(one.id, "bo")]
+    assert follow_ups.count_open(db, CY.at(late)).left == 0
     assert [blind(db, who, one.case_id) for who in (BO, CY, SENIOR)] == [False, True, True]
     follow_ups.hand_to(db, BO.at(later(62)), one.id, "sue", "call back at three")
     assert [blind(db, who, one.case_id) for who in (BO, CY, SENIOR)] == [False, True, False]
@@ -471,14 +472,14 @@ def test_it_is_handed_to_a_colleague_and_closed_with_a_note(db: Database) -> Non
     for to in ("cy", "rae", "nobody"):
         with pytest.raises(KeyError, match=to):
             follow_ups.hand_to(db, ANN.at(NOW), one.id, to, "call back")
-    assert follow_ups.open_ones(db, ANN.at(NOW)).shown == [one]
+    assert follow_ups.open_ones(db, ANN.at(NOW)) == [one]
     follow_ups.hand_to(db, ANN.at(NOW), one.id, "bo", "call back at three")
-    (handed,) = follow_ups.open_ones(db, BO.at(NOW)).shown
+    (handed,) = follow_ups.open_ones(db, BO.at(NOW))
     assert (handed.who, handed.note) == ("bo", "call back at three")
     with pytest.raises(Incomplete):  # whoever opened it may act on it still
         follow_ups.close(db, ANN.at(NOW), one.id, How.DONE, " ")
     follow_ups.close(db, BO.at(later(1)), one.id, How.HANDED_ON, "crisis team took over")
-    assert follow_ups.open_ones(db, BO.at(NOW)).shown == []
+    assert follow_ups.open_ones(db, BO.at(NOW)) == []
     for who, told in ((ANN, 1), (BO, 1), (CY, 0), (SENIOR, 1)):
         ended = [(each.closed_by, each.how, each.note) for each in follow_ups.closed_ones(db, who, one.case_id)]
         assert ended == [("bo", How.HANDED_ON, "call back at three\ncrisis team took over")] * told
@@ -498,7 +499,7 @@ def test_each_disposition_has_one_open_and_another_once_that_was_closed(db: Data
             by = ANN.at(later(minute))
             opened = [follow_ups.open_follow_up(conn, by, one.case_id, what) for what in whats]
     assert opened == [False, True, False, False, True, False]
-    found = [(one.disposition, one.opened_at, one.due_at) for one in follow_ups.open_ones(db, ANN.at(NOW)).shown]
+    found = [(one.disposition, one.opened_at, one.due_at) for one in follow_ups.open_ones(db, ANN.at(NOW))]
     again = [(what, later(2), later(62)) for what in (For.CONTACT_NOW, For.SECOND_REVIEW)]
     assert found == [*again, (For.PROTECTIVE_SERVICES, NOW, later(1440))]
     (ended,) = follow_ups.closed_ones(db, ANN, one.case_id)
@@ -514,19 +515,19 @@ def test_seniors_see_the_earliest_due_first_with_where_to_act_and_what_is_late(d
     for letter, disposition in zip("abc", ("protective_services", "contact_now", "contact_now"), strict=True):
         ask(db, ANN, disposition, letter)
     found = follow_ups.open_ones(db, SENIOR.at(NOW))
-    shown = [(one.case_id, one.where_to_act, one.external_id, one.who_name) for one in found.shown]
+    shown = [(one.case_id, one.where_to_act, one.external_id, one.who_name) for one in found]
     wanted = ((ids[1], "ward 3", "post-2"), (ids[2], None, "post-3"), (ids[0], None, "post-1"))
     assert shown == [(*one, "Ann") for one in wanted]
     for minutes, late in ((59, 0), (60, 2), (1440, 3)):
         for who, others in ((BO, (3, late)), (SENIOR, (0, 0))):
-            told = follow_ups.open_ones(db, who.at(later(minutes)), limit=1)
-            assert [one.case_id for one in told.shown] == ([ids[1]] if who is SENIOR else [])
-            assert (told.count, told.overdue) == (3, late) and (told.others, told.others_overdue) == others
-    follow_ups.close(db, SENIOR.at(NOW), found.shown[0].id, How.NOT_NEEDED, "a senior may")
-    assert follow_ups.open_ones(db, BO.at(later(60))).others_overdue == 1
+            told, first = follow_ups.count_open(db, who.at(later(minutes))), follow_ups.open_ones(db, who.at(NOW), 1)
+            assert [one.case_id for one in first] == ([ids[1]] if who is SENIOR else [])
+            assert (told.open, told.open_overdue) == (3, late) and (told.others, told.others_overdue) == others
+    follow_ups.close(db, SENIOR.at(NOW), found[0].id, How.NOT_NEEDED, "a senior may")
+    assert follow_ups.count_open(db, BO.at(later(60))).others_overdue == 1
     with db.write() as conn:
         follow_ups.open_follow_up(conn, BO.at(NOW), ids[1], Disposition.CARE_TEAM)
-    assert [one.who_name for one in follow_ups.open_ones(db, BO.at(NOW)).shown] == ["bo"], "who has no account"
+    assert [one.who_name for one in follow_ups.open_ones(db, BO.at(NOW))] == ["bo"], "who has no account"
 
 
 @pytest.mark.parametrize("closer", [ANN, SENIOR])
@@ -603,7 +604,7 @@ STEPS: Mapping[str, Callable[[Database], object]] = {
     "mine, read": lambda db: reviews.my_reviews(db, BOTH, limit=20),
     "read today": lambda db: reports.count_cases_read(db, BOTH, NOW),
     "exposure": lambda db: reports.exposure(db, BOTH.at(NOW), NOW),
-    "follow-ups": lambda db: open_ones(db, BY),
+    "follow-ups": lambda db: (open_ones(db, BY), follow_ups.count_open(db, BY)),
     "claim": lambda db: take(db, BOTH, DAYS_ON),
     "claim with its text": lambda db: open_next(db, BY),
     "claim of a filter": lambda db: claims.claim_next(db, BY, priorities=[P2, P3]),
