@@ -200,7 +200,7 @@ class ModelHealth:
     async def try_at_start(self, configuration: Configuration, seed: int) -> bool:
         """Whether texts may be screened with it, tried also where it passed before: the server may have changed."""
         async with self._one:
-            return (await self._newest(configuration, seed, anew=True)).allows
+            return bool((await self._newest(configuration, seed, anew=True)).allows)
 
     async def _newest(self, configuration: Configuration, seed: int, *, anew: bool) -> Preflight:
         """The latest try, made now where there was none and, with ``anew``, where the last one is too old to tell which

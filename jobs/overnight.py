@@ -203,7 +203,7 @@ class OvernightRunner:
         """
         try:
             case = await self._do(screenings.case_for_screening, waiting.case_id)
-            return [] if case is None else await self._screen(case, waiting, stopped=stopped)
+            return [] if case.decided else await self._screen(case, waiting, stopped=stopped)
         except Exception as error:  # a bug must leave the case pending and visible, never decided
             if passing_fault(error) is not None or (isinstance(error, SamplerError) and error.stops_batch):
                 raise
@@ -309,7 +309,7 @@ def _may_send(db: Database, batch_id: str) -> bool:
 def _requests(db: Database, made: Configuration, message_batch: str) -> dict[str, DrawRequest]:
     """What has no answer yet, by custom id."""
     wanted, found = overnight.unanswered(db, message_batch), dict[str, DrawRequest]()
-    texts = {case_id: screenings.text_for_agents(db, case_id) for case_id in {row.case_id for row in wanted}}
+    texts = {case_id: screenings.case_for_screening(db, case_id).text for case_id in {row.case_id for row in wanted}}
     for row in wanted:
         agent, text = made.pipeline.node(row.node).agent, texts[row.case_id]
         found[row.custom_id] = DrawRequest(

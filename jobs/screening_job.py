@@ -32,7 +32,6 @@ from screening.review.policy import SYSTEM
 from screening.settings import Settings
 from storage.batches import pending, screenings, single_texts
 from storage.batches.batch_state import BatchState, Caps, Standing
-from storage.batches.configurations import Configurations
 from storage.batches.counts import Totals
 from storage.batches.pending import record_error
 from storage.batches.screenings import CaseForScreening, End, EndedRun, Suspect, give_back, start_case
@@ -73,7 +72,7 @@ class ScreeningJob:
         self.db, self.agents, self.clock, self.worker = db, agents, clock, worker
         self.health = health or ModelHealth(db=db, agents=agents, clock=clock, probes=False)
         self._accounts = WeakValueDictionary[str, Account]()  # of batches with cases under way
-        self._known, self._alone = Configurations(), asyncio.Lock()
+        self._alone = asyncio.Lock()
         self._due_again = 0.0
 
     async def screen_case(self, case_id: str) -> None:
@@ -100,9 +99,7 @@ class ScreeningJob:
     async def _start_case(self, case_id: str, suspect_after: int | None) -> CaseForScreening | None:
         """Start the case. None where it has its outcome, or where starting it failed and that is recorded."""
         try:
-            return await retry_in_thread(
-                start_case, self.db, self._known, case_id, self.worker, suspect_after=suspect_after
-            )
+            return await retry_in_thread(start_case, self.db, case_id, self.worker, suspect_after=suspect_after)
         except Suspect:
             raise
         except Exception as error:  # it would fail at every start: it must neither come again at once nor be lost

@@ -2,16 +2,14 @@
 
 import logging
 import sqlite3
-from collections import Counter
+import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from contextvars import ContextVar
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import fields
 from enum import StrEnum
 from errno import ENOSPC, EROFS
 from functools import cache
 from pathlib import Path
-from threading import get_ident
 from typing import Any, Literal, TypeVar, TypeVarTuple
 
 from sqlalchemy import ColumnElement, Connection, Engine, Table, and_, create_engine, event, inspect, make_url, text
@@ -66,6 +64,7 @@ class Database:
             )
             event.listen(self._engine, "handle_error", _without_values)
             self._reading = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        self._shared = _Shared()
         self._generation = 0
         event.listen(self._engine, "do_connect", self._note_generation)
         event.listen(self._engine, "checkin", self._close_if_older)
@@ -73,9 +72,22 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection that sees one moment of the database throughout; it cannot change anything lastingly."""
-        shared = self._scope()
-        with self._reading.connect() if shared is None else shared.read() as connection:
+        shared = self._shared
+        if not shared.wanted:
+            with self._reading.connect() as connection:
+                yield connection
+            return
+        connection = shared.current = shared.current or shared.opened.enter_context(self._reading.connect())
+        shared.readers += 1
+        try:
             yield connection
+        except DBAPIError:  # PostgreSQL takes no statement after one that failed
+            shared.current = None
+            raise
+        finally:
+            shared.readers -= 1
+            if shared.current is None:
+                shared.forget()
 
     def rows(self, query: TypedReturnsRows[*Ts], given: Mapping[str, Any] | None = None) -> Sequence[Row[*Ts]]:
         """All rows that answer one question, asked by itself."""
@@ -100,15 +112,12 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Connection]:
         """One transaction: committed when the block ends, rolled back when it raises."""
-        shared = self._scope()
+        self._shared.forget()  # nothing is held open while a writer waits
         try:
-            if shared is not None:
-                shared.forget()  # nothing is held open while a writer waits
             with self._engine.begin() as connection:
                 yield connection
         finally:
-            if shared is not None:
-                shared.forget()
+            self._shared.forget()
 
     @contextmanager
     def one_snapshot(self) -> Iterator[None]:
@@ -116,20 +125,13 @@ class Database:
         after a write of the block the one of the first read after that. For a short block, since it does not see what
         others write meanwhile.
         """
-        if self._scope() is not None:
-            yield
-            return
-        shared = _SnapshotScope(self._reading)
-        token = _SCOPE.set(shared)
+        outer, self._shared.wanted = self._shared.wanted, True
         try:
             yield
         finally:
-            _SCOPE.reset(token)
-            shared.forget()
-
-    def _scope(self) -> "_SnapshotScope | None":
-        shared = _SCOPE.get()
-        return shared if shared is not None and shared.is_for(self._reading) else None
+            self._shared.wanted = outer
+            if not outer:
+                self._shared.forget()
 
     def prepare(self) -> None:
         """Bring the tables up to date; safe when several processes start at once, quick when nothing is to do."""
@@ -199,45 +201,22 @@ class Database:
             record.invalidate()
 
 
-class _SnapshotScope:
-    """The snapshot of one block in one thread; there is none before the first read and after a write."""
+class _Shared(threading.local):
+    """What the reads of one thread share in a block of `one_snapshot`: a connection, none before the first read and
+    after a write.
+    """
 
-    def __init__(self, reading: Engine) -> None:
-        self._reading, self._thread = reading, get_ident()
-        self._current: Connection | None = None
-        self._readers = Counter[Connection]()
-
-    def is_for(self, reading: Engine) -> bool:
-        """Whether reads of this database in this thread share it: threads started in the block do not."""
-        return self._reading is reading and self._thread == get_ident()
-
-    @contextmanager
-    def read(self) -> Iterator[Connection]:
-        """The shared connection."""
-        connection = self._current = self._current or self._reading.connect()
-        self._readers[connection] += 1
-        try:
-            yield connection
-        except DBAPIError:  # PostgreSQL takes no statement after one that failed
-            self.forget()
-            raise
-        finally:
-            self._readers[connection] -= 1
-            self._close_if_over(connection)
+    def __init__(self) -> None:
+        self.wanted, self.readers = False, 0
+        self.current: Connection | None = None
+        self.opened = ExitStack()
 
     def forget(self) -> None:
-        """Have the next read open a new snapshot."""
-        connection, self._current = self._current, None
-        if connection is not None:
-            self._close_if_over(connection)
+        """Have the next read open a new snapshot; reads that are under way end on theirs."""
+        self.current = None
+        if not self.readers:
+            self.opened.close()
 
-    def _close_if_over(self, connection: Connection) -> None:
-        """Give it back once it is forgotten and no block reads with it."""
-        if connection is not self._current and not self._readers[connection]:
-            connection.close()
-
-
-_SCOPE: ContextVar[_SnapshotScope | None] = ContextVar("shared", default=None)
 
 Source = Database | Connection
 """What a function works on: the database, or the connection of a caller who does more in the same moment."""

@@ -152,7 +152,7 @@ def preflight_panel(db: Database, person: Actor, configuration: Configuration) -
 def _names(db: Database, person: Actor, found: configurations.Preflight) -> None:
     """The names under which answers came that did not count, and the way to accept each."""
     accepted = context.settings_now().accepted_model_names
-    for number, name in enumerate(name for name in found.other_names if name not in accepted):
+    for number, name in enumerate(name for name in found.other_names or () if name not in accepted):
         st.warning("The server also answers under this name. No answer under it counts unless it is accepted.")
         st.code(name, language=None, wrap_lines=True)
         if is_allowed(person, Action.CHANGE_SETTINGS) and st.button("Accept this name", key=f"accept_name_{number}"):

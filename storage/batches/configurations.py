@@ -8,11 +8,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import Connection, Row, exists, insert, select, update
+from sqlalchemy import Connection, Row, exists, insert, or_, select, update
 
 from screening.models.canaries import Probed
 from screening.pipeline.config import PipelineConfig, chain_bound, require_decidable
@@ -74,12 +74,15 @@ class UnreadableConfiguration(ValueError):
     """Another version of the program wrote it, with something that this one does not know or does not accept."""
 
 
+@lru_cache(maxsize=64)
 def load_configuration(db: Database, version: str) -> Configuration:
-    """The configuration of that version. KeyError when there is none. Raises UnreadableConfiguration."""
-    with db.read() as conn:
-        body = conn.execute(select(configurations.c.body).where(configurations.c.version == version)).scalar()
-    if body is None:
+    """The configuration of that version, read once and kept: what a version stands for never changes. KeyError when
+    there is none. Raises UnreadableConfiguration.
+    """
+    bodies = db.values(select(configurations.c.body).where(configurations.c.version == version))
+    if not bodies:
         raise KeyError(version)
+    body = bodies[0]
     try:
         pipeline = PipelineConfig.model_validate(body["pipeline"])
     except ValidationError:
@@ -106,18 +109,6 @@ def pipeline_bound(conn: Connection, batch_id: str, body: Mapping[str, Any]) -> 
     return chain_bound(pipeline)
 
 
-class Configurations:
-    """Configurations read once and kept: what a version stands for never changes. Threads may share it."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, Configuration] = {}
-
-    def get(self, db: Database, version: str) -> Configuration:
-        if version not in self._kept:
-            self._kept[version] = load_configuration(db, version)
-        return self._kept[version]
-
-
 LEAST_REASON = 20
 """Characters of a reason: it is read by whoever asks later why this model was allowed."""
 
@@ -126,33 +117,18 @@ class NothingToOverride(ValueError):
     """The latest try of this configuration passed, is overridden already, or there was none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preflight:
-    """The latest try of a configuration; ``overridden_by`` and ``reason`` where an administrator allowed it."""
-
-    id: int
-    passed: bool
-    message: str
-    ends: dict[str, tuple[str, str]]
-    at: datetime
-    overridden_by: str | None
-    reason: str | None
-    other_names: tuple[str, ...] = ()
-
-    @property
-    def allows(self) -> bool:
-        """Whether a batch may be screened with this configuration."""
-        return self.passed or self.overridden_by is not None
+Preflight = Row[Any]
+"""The latest try of a configuration; ``overridden_by`` and ``reason`` where an administrator allowed it all the same.
+``allows``: a batch may be screened with it.
+"""
+_ALLOWS = or_(preflights.c.passed == 1, preflights.c.overridden_by.is_not(None)).label("allows")
 
 
 def latest_preflight(db: Source, configuration: str) -> Preflight | None:
     """The latest try of what `Configuration.preflight_key` names; None where there was none."""
-    tried = select(preflights).where(preflights.c.configuration == configuration)
+    tried = select(preflights, _ALLOWS).where(preflights.c.configuration == configuration)
     with reading(db) as conn:
-        if (row := conn.execute(tried.order_by(preflights.c.id.desc()).limit(1)).first()) is None:
-            return None
-    ends = {name: (end[0], end[1]) for name, end in row.ends.items()}
-    return record(Preflight, row, passed=bool(row.passed), ends=ends, other_names=tuple(row.other_names or ()))
+        return conn.execute(tried.order_by(preflights.c.id.desc()).limit(1)).first()
 
 
 def keep_preflight(db: Database, configuration: str, found: Probed, now: datetime) -> None:

@@ -18,7 +18,7 @@ from storage.batches.counts import PENDING, Kind, Totals
 from storage.database import Database, Source, insert_into, writing
 from storage.schema import batches, call_limits, case_errors, cases
 from storage.schema import pending_cases as waiting_cases
-from storage.schema.columns import shared_now
+from storage.schema.columns import Moment, shared_now
 
 LONGEST_KIND, LONGEST_MESSAGE = 40, 500
 LONGEST_PUT_OFF = timedelta(minutes=1)
@@ -47,17 +47,28 @@ def pending_cases(
     """
     taken = set(excluding)
     with db.read() as conn:
-        with_work = batches_with_ready_cases(conn)
-        if not with_work:
+        if not (with_work := batches_with_ready_cases(conn)):
             return []  # the one question of a worker with nothing to do
-        groups = _groups(conn, with_work, interactive)
-        if not any(groups):
+        kinds = {row.id: row.kind == "interactive" for row in conn.execute(_KINDS, {"with_work": with_work})}
+        wanted = [id_ for id_, waited_for in kinds.items() if interactive in (None, waited_for)]
+        allowed = [id_ for id_, found in standings(conn, wanted).items() if found.allows_calls]
+        if not allowed:
             return []
         flying = Counter(conn.execute(_FLYING, {"taken": list(taken)}).scalars() if taken else ())
         moment = None if now is None else shared_now(conn, now)
-        chosen: list[str] = []
-        for group in groups:
-            chosen += _share(conn, group, flying, taken, limit - len(chosen), moment)
+        heap = [(not kinds[batch_id], flying[batch_id], batch_id) for batch_id in allowed]
+        heapq.heapify(heap)
+        ready, chosen = dict[str, list[str]](), list[str]()
+        while heap and len(chosen) < limit:
+            later, load, batch_id = heapq.heappop(heap)
+            if batch_id not in ready:  # its next cases, the first one last
+                most = limit - len(chosen) + flying[batch_id]
+                due = {"moment": moment, "beyond": moment and moment + LONGEST_PUT_OFF}
+                found = conn.execute(_READY, {"batch": batch_id, "most": most, **due}).scalars()
+                ready[batch_id] = [case_id for case_id in found if case_id not in taken][::-1]
+            if ready[batch_id]:
+                chosen.append(ready[batch_id].pop())
+                heapq.heappush(heap, (later, load + 1, batch_id))
         return chosen
 
 
@@ -142,18 +153,6 @@ _BEGIN_START = _END_STARTS.values(starts=waiting_cases.c.starts + 1, worker=bind
 )
 
 
-def _groups(conn: Connection, with_work: list[str], interactive: bool | None) -> list[list[str]]:
-    """Of the batches with work those in which it may be done now: those somebody waits for, then the others."""
-    kinds = {row.id: row.kind == "interactive" for row in conn.execute(_KINDS, {"with_work": with_work})}
-    wanted = [id_ for id_, waited_for in kinds.items() if interactive in (None, waited_for)]
-    found = standings(conn, wanted)
-    groups: dict[bool, list[str]] = {True: [], False: []}
-    for id_ in wanted:
-        if found[id_].allows_calls:
-            groups[kinds[id_]].append(id_)
-    return list(groups.values())
-
-
 def waiting_single_texts(conn: Connection) -> list[str]:
     """The batches of single texts that are ready or in work, found without passing the cases of files."""
     with_work = batches_with_ready_cases(conn)
@@ -163,39 +162,6 @@ def waiting_single_texts(conn: Connection) -> list[str]:
 def batches_with_ready_cases(conn: Connection) -> list[str]:
     """Every batch with a case that waits for no person, by jumping from batch to batch in the index of those."""
     return list(conn.execute(_WITH_WORK).scalars())
-
-
-def _share(
-    conn: Connection,
-    group: list[str],
-    flying: Counter[str],
-    taken: Collection[str],
-    limit: int,
-    moment: datetime | None,
-) -> list[str]:
-    """``limit`` cases of these batches, each time from the one with the fewest in flight."""
-    heap = [(flying[batch_id], batch_id) for batch_id in group]
-    heapq.heapify(heap)
-    waiting: dict[str, list[str]] = {}
-    chosen: list[str] = []
-    while heap and len(chosen) < limit:
-        load, batch_id = heapq.heappop(heap)
-        if batch_id not in waiting:
-            waiting[batch_id] = _ready(conn, batch_id, limit + flying[batch_id], taken, moment)
-        if waiting[batch_id]:
-            chosen.append(waiting[batch_id].pop())
-            heapq.heappush(heap, (load + 1, batch_id))
-    return chosen
-
-
-def _ready(conn: Connection, batch_id: str, limit: int, taken: Collection[str], moment: datetime | None) -> list[str]:
-    """The batch's next cases that are not taken, the first one last."""
-    wanted: dict[str, Any] = {"batch": batch_id, "most": limit}
-    if moment is None:
-        found = conn.execute(_READY, wanted).scalars()
-    else:
-        found = conn.execute(_DUE, wanted | {"moment": moment, "beyond": moment + LONGEST_PUT_OFF}).scalars()
-    return [case_id for case_id in found if case_id not in taken][::-1]
 
 
 def _batches_with_work() -> Select[Any]:
@@ -218,18 +184,20 @@ _KINDS = (  # the others go by message batches
     .order_by(batches.c.id)
 )
 _FLYING = select(_waiting.batch_id).where(_waiting.case_id.in_(bindparam("taken", expanding=True)))
+_moment = bindparam("moment", type_=Moment)
 _READY = (
     select(_waiting.case_id)
     .where(_waiting.batch_id == bindparam("batch"), _waiting.ready_at.is_not(None))
+    .where(
+        or_(
+            _moment.is_(None),
+            _waiting.not_before.is_(None),
+            _waiting.not_before <= _moment,
+            _waiting.not_before > bindparam("beyond", type_=Moment),
+        )
+    )
     .order_by(_waiting.ready_at, _waiting.row)
     .limit(bindparam("most", type_=Integer))
-)
-_DUE = _READY.where(
-    or_(
-        _waiting.not_before.is_(None),
-        _waiting.not_before <= bindparam("moment"),
-        _waiting.not_before > bindparam("beyond"),
-    )
 )
 
 

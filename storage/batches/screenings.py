@@ -26,7 +26,7 @@ from screening.stopping.rules import Ended, Verdict
 from screening.text.flags import REFUSES_SAFE, Flag
 from storage.audit_log import append
 from storage.batches import counts
-from storage.batches.configurations import Configuration, Configurations, load_configuration
+from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.counts import PENDING, Kind, Totals
 from storage.batches.entries import settle
 from storage.batches.intake import SHOWN_TO_AGENTS, text_to_send
@@ -131,7 +131,7 @@ class UnsafeCommit(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseForScreening:
-    """A pending case as its job needs it. ``flags`` were found in the text or the reply; ``seed`` is the batch's.
+    """A case as its job needs it. ``flags`` were found in the text or the reply; ``seed`` is the batch's.
 
     Of a case that was begun: ``starts`` that have not ended, this one included; ``runs`` that are committed already;
     ``stopped`` where the site's stop button is pressed.
@@ -148,6 +148,7 @@ class CaseForScreening:
     starts: int = 0
     runs: tuple[NodeRun, ...] = ()
     stopped: bool = False
+    decided: bool = False
 
     @property
     def pipeline(self) -> PipelineConfig:
@@ -155,33 +156,27 @@ class CaseForScreening:
         return self.configuration.pipeline
 
 
-def case_for_screening(db: Database, case_id: str) -> CaseForScreening | None:
-    """The case, or None where it has its outcome already. Raises UnknownCase."""
+def case_for_screening(db: Database, case_id: str) -> CaseForScreening:
+    """The case, also where it has its outcome. Raises UnknownCase."""
     with db.read() as conn:
         row = case_row(conn, case_id)
-    return None if row.outcome is not None else case_of(row, load_configuration(db, row.configuration))
-
-
-def text_for_agents(db: Database, case_id: str) -> ScreenedText:
-    """The text as agents are shown it, also of a case that has its outcome. Raises UnknownCase."""
-    with db.read() as conn:
-        row = case_row(conn, case_id)
-    return case_of(row, load_configuration(db, row.configuration)).text
+    return case_of(row, load_configuration(db, row.configuration), decided=row.outcome is not None)
 
 
 def case_row(conn: Connection, case_id: str) -> Row[Any]:
-    """The case with what its job needs of its batch, and its outcome if it has one. Raises UnknownCase."""
-    if (row := conn.execute(_TO_SCREEN, {"wanted": case_id}).first()) is None:
+    """The case with what its job and its commits need of its batch, its outcome if it has one, and the settings in
+    force. Raises UnknownCase.
+    """
+    if (row := conn.execute(_CASE, {"wanted": case_id}).first()) is None:
         raise UnknownCase(case_id)
     return row
 
 
-_TO_SCREEN = (
-    select(*(cases.c[name] for name in ("id", "batch_id", "row", "flags", *SHOWN_TO_AGENTS)))
+_NAMES = ("id", "batch_id", "row", "flags", "reference", "audit_probability", *SHOWN_TO_AGENTS)
+_CASE = (
+    select(*(cases.c[name] for name in _NAMES))
+    .add_columns(*(batches.c[name] for name in ("seed", "kind", "configuration", "reach", "research_order")))
     .add_columns(
-        batches.c.seed,
-        batches.c.kind,
-        batches.c.configuration,
         screenings.c.outcome,
         pending_cases.c.starts.label("unended"),
         exists().where(node_runs.c.case_id == cases.c.id).label("begun"),
@@ -194,8 +189,8 @@ _TO_SCREEN = (
 )
 
 
-def case_of(row: Row[Any], configuration: Configuration) -> CaseForScreening:
-    """What `case_row` found, as its job takes it."""
+def case_of(row: Row[Any], configuration: Configuration, **more: Any) -> CaseForScreening:
+    """What `case_row` found, as its job takes it, with ``more`` that is known of it."""
     return CaseForScreening(
         case_id=row.id,
         batch_id=row.batch_id,
@@ -205,6 +200,7 @@ def case_of(row: Row[Any], configuration: Configuration) -> CaseForScreening:
         configuration=configuration,
         seed=row.seed,
         interactive=row.kind == "interactive",
+        **more,
     )
 
 
@@ -223,7 +219,7 @@ def commit_run(db: Database, case_id: str, ended: EndedRun) -> bool:
     made them must go on from `committed_runs`, not from its own.
     """
     with db.write() as conn:
-        case = _case(conn, case_id)
+        case = case_row(conn, case_id)
         if not insert_once(conn, node_runs, run_row(case, ended)):
             return _stands(conn, case_id, ended)
         counts.add(conn, case.batch_id, case.row, {_waiting(case): 0}, ended.totals)
@@ -265,7 +261,7 @@ def commit_end(
     nothing is kept.
     """
     with db.write() as conn:
-        case = _case(conn, case_id)
+        case = case_row(conn, case_id)
         settings = settings_of(case.settings)
         if settings.stopped and screening.outcome is not Outcome.HUMAN_REVIEW:
             screening = to_a_human(Reason.STOPPED, screening.runs)
@@ -316,20 +312,6 @@ def _placement(screening: Screening, case: Row[Any], settings: SiteSettings, *, 
     if (read and screening.outcome is Outcome.UNSAFE) or screening.outcome is Outcome.HUMAN_REVIEW:
         return priority_for(screening, found)
     return audit_placement(case.id, settings.audit_urgent_share, found) if audited else None
-
-
-def _case(conn: Connection, case_id: str) -> Any:
-    if (row := conn.execute(_CASE, {"wanted": case_id}).first()) is None:
-        raise UnknownCase(case_id)
-    return row
-
-
-_CASE = (
-    select(*(cases.c[name] for name in ("id", "batch_id", "row", "flags", "reference", "audit_probability")))
-    .add_columns(batches.c.reach, batches.c.seed, batches.c.research_order, LATEST_BODY.label("settings"))
-    .join(batches, batches.c.id == cases.c.batch_id)
-    .where(cases.c.id == bindparam("wanted"))
-)
 
 
 def _require_allowed(screening: Screening, case: Row[Any]) -> None:
@@ -389,9 +371,7 @@ class Suspect(Exception):
     """Workers died over this case: it was not begun, and may be only with ``alone``."""
 
 
-def start_case(
-    db: Database, known: Configurations, case_id: str, worker: str, *, suspect_after: int | None = None
-) -> CaseForScreening | None:
+def start_case(db: Database, case_id: str, worker: str, *, suspect_after: int | None = None) -> CaseForScreening | None:
     """Begin a case; None, and nothing noted, where it has its outcome.
 
     Raises UnknownCase, and Suspect instead of beginning a case that has ``suspect_after`` unended starts or more.
@@ -405,8 +385,8 @@ def start_case(
         if (starts := begin_start(conn, case_id, worker)) is None:
             return None
         runs = committed_runs(conn, case_id) if row.begun else ()
-    case = case_of(row, known.get(db, row.configuration))
-    return replace(case, starts=starts, runs=runs, stopped=settings_of(row.settings).stopped)
+    stopped = settings_of(row.settings).stopped
+    return case_of(row, load_configuration(db, row.configuration), starts=starts, runs=runs, stopped=stopped)
 
 
 def give_back(db: Database, case: CaseForScreening, now: datetime, *, calls: int) -> None:

@@ -17,7 +17,7 @@ from screening.review.policy import Acting, Action, Actor, Forbidden
 from screening.text.conversation import Thread, thread_of
 from storage.batches import batches, intake
 from storage.batches.batch_state import BatchState, standing
-from storage.batches.configurations import Configuration, Configurations
+from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.intake import IntakeClosed
 from storage.batches.pending import record_error, waiting_single_texts
 from storage.batches.screenings import committed_runs
@@ -30,9 +30,6 @@ from storage.visibility import is_in_review
 
 class UnknownText(LookupError):
     """There is no single text of this id."""
-
-
-_KNOWN = Configurations()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +104,7 @@ def look(db: Database, actor: Actor, case_id: str) -> SingleText:
         case_id=case_id,
         thread=thread_of(row.turns),
         flags={part: frozenset(row.flags[part]) for part in ("text", "reply")},
-        configuration=_KNOWN.get(db, row.configuration),
+        configuration=load_configuration(db, row.configuration),
         state=state,
         draws=dict(row.draws or {}) | {f"{run.node}/{run.variant}": run.codes for run in runs},
         outcome=None if row.outcome is None else Outcome(row.outcome),

@@ -28,7 +28,7 @@ from storage.audit_log import events
 from storage.batches import counts, single_texts
 from storage.batches.batch_state import BatchState, UnknownBatch
 from storage.batches.batches import progress
-from storage.batches.configurations import Configurations, save_configuration
+from storage.batches.configurations import save_configuration
 from storage.batches.counts import PENDING, Kind, Totals
 from storage.batches.intake import add_rows, close_intake, last_row, read_rejected, takes_rows
 from storage.batches.pending import pending_cases as take
@@ -158,7 +158,7 @@ def test_a_case_whose_outcome_never_fits_its_runs_is_not_tried_for_ever(db: Data
 def test_what_a_case_that_is_given_back_waits_for_a_retry_with_stays_its_last_error(db: Database) -> None:
     batch(db, [PLAIN], kind="interactive")
     case_id = waiting(db)[0]
-    case = start_case(db, Configurations(), case_id, "worker")
+    case = start_case(db, case_id, "worker")
     assert case is not None
     single_texts.withdraw(db, case_id, LATER)
     give_back(db, case, LATER, calls=3)
