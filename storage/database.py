@@ -272,11 +272,14 @@ def begins(conn: Connection, column: ColumnElement[Any], words: str) -> ColumnEl
     return and_(column >= words, column < words + "\U0010ffff")
 
 
-def upsert(connection: Connection, table: Table, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-    """Insert whole rows, each over the one that has its key."""
-    made = insert_into(table).values(rows)
-    values = {column.name: made.excluded[column.name] for column in table.columns if not column.primary_key}
-    connection.execute(made.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=values))
+def upsert(
+    connection: Connection, table: Table, rows: Mapping[str, Any] | Sequence[Mapping[str, Any]], *changed: str
+) -> None:
+    """Insert whole rows, each over the one that has its key, of which it changes all, or these columns alone."""
+    made, keys = insert_into(table).values(rows), table.primary_key.columns
+    names = changed or (column.name for column in table.columns if not column.primary_key)
+    values = {name: made.excluded[name] for name in names}
+    connection.execute(made.on_conflict_do_update(index_elements=list(keys), set_=values))
 
 
 def insert_once(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:

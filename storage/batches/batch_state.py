@@ -50,9 +50,12 @@ class BatchCancelled(ValueError):
     """The batch was cancelled for good and cannot be resumed."""
 
 
-def batch_row(conn: Connection, batch_id: str) -> Row[Any]:
-    """The batch as it was begun. Raises UnknownBatch."""
-    found = conn.execute(select(batches).where(batches.c.id == batch_id)).first()
+def batch_row(conn: Connection, batch_id: str, *, lock: bool = False) -> Row[Any]:
+    """The batch; with ``lock`` no other process adds to it, closes it or sends of it until the transaction ends. Raises
+    UnknownBatch.
+    """
+    query = select(batches).where(batches.c.id == batch_id)
+    found = conn.execute(query.with_for_update(key_share=True) if lock else query).first()
     if found is None:
         raise UnknownBatch(batch_id)
     return found

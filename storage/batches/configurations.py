@@ -19,7 +19,7 @@ from screening.pipeline.config import PipelineConfig, chain_bound, require_decid
 from screening.pipeline.files import PipelineRefused
 from screening.review.policy import Acting, Action, Actor, require
 from storage.audit_log import append, serialise
-from storage.database import Database, Source, Stale, insert_into, reading, record
+from storage.database import Database, Source, Stale, insert_once, reading, record
 from storage.schema import configurations, node_runs, pipeline_activations, pipeline_versions, preflights
 
 _ASKED = {"name", "prompt", "instructions", "role", "model", "temperature", "server", "protocol", "routes"}
@@ -62,8 +62,7 @@ def save_configuration(db: Database, configuration: Configuration, now: datetime
     """Store the configuration unless it is stored already, and return its version."""
     version = configuration.version
     with db.write() as conn:
-        statement = insert_into(configurations).on_conflict_do_nothing()
-        conn.execute(statement, {"version": version, "body": configuration.body, "created_at": now})
+        insert_once(conn, configurations, {"version": version, "body": configuration.body, "created_at": now})
     return version
 
 

@@ -50,13 +50,9 @@ def enter(
     ``cause`` is why it could not be screened, where that is what brings it here; ``settings`` are those in force and
     ``research_order`` is its batch's.
     """
-    row = {
-        "case_id": case_id,
-        "cause": cause,
-        "entered_at": now,
-        **_place(case_id, placement, now, settings, research_order=research_order),
-    }
-    return conn.execute(_ENTER, row).first() is not None
+    place = _place(case_id, placement, now, settings, research_order=research_order)
+    row = {"case_id": case_id, "cause": cause, "entered_at": now, **place}
+    return conn.execute(_ENTER, {"of": case_id, **row}).first() is not None
 
 
 def enter_unscreened(
@@ -73,14 +69,8 @@ def enter_unscreened(
     append(conn, SYSTEM.at(now), "entered_unscreened", batch_id, told, rows={inbox_entries: list(found)})
 
 
-_GIVEN = ("why", "cause", "entered_at", "priority", "due_at")
-_OF_CASE = select(cases.c.id, cases.c.batch_id, *(bindparam(name, type_=_entry[name].type) for name in _GIVEN))
-_ENTER = (
-    insert_into(inbox_entries)
-    .from_select(["case_id", "batch_id", *_GIVEN], _OF_CASE.where(cases.c.id == bindparam("case_id")))
-    .on_conflict_do_nothing()
-    .returning(_entry.case_id)
-)
+_BATCH_ID = select(cases.c.batch_id).where(cases.c.id == bindparam("of")).scalar_subquery()
+_ENTER = insert_into(inbox_entries).values(batch_id=_BATCH_ID).on_conflict_do_nothing().returning(_entry.case_id)
 """Written once. An entry has its case's batch."""
 
 

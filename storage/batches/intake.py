@@ -21,7 +21,7 @@ from screening.text.flags import STATED, Flag
 from screening.text.received import ReceivedText, unescape
 from storage import audit_log
 from storage.batches import counts
-from storage.batches.batch_state import TAKES_ROWS, UnknownBatch, batch_row, change, standing, standings
+from storage.batches.batch_state import TAKES_ROWS, batch_row, change, standing, standings
 from storage.batches.counts import PENDING, Kind
 from storage.batches.entries import enter_unscreened
 from storage.database import Database, Source, reading
@@ -72,7 +72,7 @@ def last_row(db: Source, batch_id: str) -> int:
 def close_intake(db: Database, by: Acting, batch_id: str) -> None:
     """Record that all rows are in. Calling it again changes nothing. Raises Forbidden."""
     with db.write() as conn:
-        batch = _lock(conn, batch_id)
+        batch = batch_row(conn, batch_id, lock=True)
         if by.actor != SYSTEM and by.id != batch.created_by:
             require(by.actor, Action.CONTROL_BATCH, batch.created_by)
         if batch.closed_at is not None:
@@ -85,7 +85,7 @@ def close_intake(db: Database, by: Acting, batch_id: str) -> None:
 def stop_intake(db: Database, by: Acting, batch_id: str, why: str) -> None:
     """Record why, in a short code, nobody takes in the rows that are missing. Nothing where it takes no more rows."""
     with db.write() as conn:
-        if _takes_more(_lock(conn, batch_id)):
+        if _takes_more(batch_row(conn, batch_id, lock=True)):
             stopped = {"rows_missing": why, "rows_missing_since": by.now}
             change(conn, by, batch_id, "intake_stopped", {"why": why}, of_file=True, **stopped)
 
@@ -93,7 +93,7 @@ def stop_intake(db: Database, by: Acting, batch_id: str, why: str) -> None:
 def resume_intake(db: Database, by: Acting, batch_id: str) -> None:
     """Record that its rows are taken in again, where that had stopped."""
     with db.write() as conn:
-        if _lock(conn, batch_id).rows_missing is not None:
+        if batch_row(conn, batch_id, lock=True).rows_missing is not None:
             change(conn, by, batch_id, "intake_resumed", of_file=True, rows_missing=None)
 
 
@@ -133,16 +133,8 @@ def read_rejected(db: Database, actor: Actor, batch_id: str) -> Iterator[Rejecte
         last = page[-1].row
 
 
-def _lock(conn: Connection, batch_id: str) -> Row[Any]:
-    """The batch; no other process adds to it or closes it until the transaction ends."""
-    batch = conn.execute(select(batches).where(batches.c.id == batch_id).with_for_update(key_share=True)).first()
-    if batch is None:
-        raise UnknownBatch(batch_id)
-    return batch
-
-
 def _lock_open(conn: Connection, batch_id: str) -> Row[Any]:
-    batch = _lock(conn, batch_id)
+    batch = batch_row(conn, batch_id, lock=True)
     if not _takes_more(batch):
         raise IntakeClosed(batch_id)
     return batch

@@ -66,7 +66,7 @@ def open_cases(db: Database, batch_id: str) -> list[OpenCase]:
 def plan(db: Database, batch_id: str, wanted: Sequence[DrawWanted], now: datetime) -> list[HandedIn]:
     """Record the next round before anything of it is sent; nothing where one is open already."""
     with db.write() as conn:
-        conn.execute(select(batches.c.id).where(batches.c.id == batch_id).with_for_update())
+        batch_row(conn, batch_id, lock=True)
         if open_message_batches(conn, batch_id):
             return []
         last = conn.execute(select(func.max(_of.round)).where(_of.batch_id == batch_id)).scalar() or 0
@@ -155,8 +155,7 @@ def lose_unused(source: Source, batch_id: str, now: datetime) -> None:
     counted = counted.join(cases, cases.c.id == case_errors.c.case_id).where(cases.c.batch_id == batch_id)
     with writing(source) as conn:
         # one after the other: what two find at once they would both count
-        conn.execute(select(batches.c.id).where(batches.c.id == batch_id).with_for_update(key_share=True))
-        if batch_row(conn, batch_id).cancelled_at is None:
+        if batch_row(conn, batch_id, lock=True).cancelled_at is None:
             unused = unused.where(exists().where(screenings.c.case_id == _asked.case_id))
         known = {case_id: int(calls) for case_id, calls in conn.execute(counted)}
         for row in conn.execute(unused.group_by(_asked.case_id).order_by(_asked.case_id)).all():

@@ -15,7 +15,7 @@ from screening.review.policy import SYSTEM
 from storage.batches import counts
 from storage.batches.batch_state import pause_in, standing, standings
 from storage.batches.counts import PENDING, Kind, Totals
-from storage.database import Database, Source, insert_into, writing
+from storage.database import Database, Source, insert_once, writing
 from storage.schema import batches, call_limits, case_errors, cases
 from storage.schema import pending_cases as waiting_cases
 from storage.schema.columns import Moment, shared_now
@@ -266,10 +266,9 @@ def give_up(db: Database, name: str, holder: str) -> None:
 
 def _lock_limit(conn: Connection, name: str) -> Any:
     """The limit's row, locked until the transaction ends."""
-    new = insert_into(call_limits).values(name=name, next_at=0.0, holders={}).on_conflict_do_nothing()
     query = select(call_limits.c.next_at, call_limits.c.holders).where(call_limits.c.name == name).with_for_update()
     if (row := conn.execute(query).first()) is None:
-        conn.execute(new)
+        insert_once(conn, call_limits, {"name": name, "next_at": 0.0, "holders": {}})
         row = conn.execute(query).one()
     return row
 

@@ -14,9 +14,10 @@ from screening.pipeline.config import PipelineConfig, promises, version_of
 from screening.pipeline.engine import MAIN, Reason
 from screening.review.policy import SYSTEM, Acting, Action, Actor, require
 from storage.audit_log import append
+from storage.batches.batch_state import standings
 from storage.batches.batches import find_batch
 from storage.batches.configurations import load_configuration, pipeline_bound
-from storage.batches.counts import IN_REVIEW, PENDING, Kind, kinds
+from storage.batches.counts import IN_REVIEW, PENDING, Kind, Totals, kinds
 from storage.batches.intake import read_rejected
 from storage.database import Database
 from storage.schema.engine import case_errors, comparison_outcomes, node_runs, screenings
@@ -309,34 +310,27 @@ def recent_spending(db: Database, actor: Actor, pipeline: str) -> Spent | None:
     """Over the last batches with this version of a pipeline; None where none of them has settled a text."""
     require(actor, Action.VIEW_BATCHES)
     with db.read() as conn:
-        ids = _last_batches(conn, pipeline)
-        of_these = screenings.c.batch_id.in_(ids) & _ASKED
+        last = _last_batches(conn, pipeline)
+        of_these = screenings.c.batch_id.in_(list(last)) & _ASKED
         calls = cast(screenings.c.calls, Float)
         sums = select(func.count(), func.sum(calls), func.sum(calls * calls)).where(of_these)
         texts, total, squares = conn.execute(sums).one()
-        if not texts:
-            return None
-        run = node_runs.c
-        paid = select(func.sum(run.calls), func.sum(run.cost_usd), func.count(run.cost_usd) < func.count())
-        made, cost, unknown = conn.execute(paid.where(run.batch_id.in_(ids))).one()
-    price = None if not made or unknown else float(cost) / int(made)
-    mean = total / texts
+    if not texts:
+        return None
+    used, mean = sum(last.values(), Totals()), total / texts
+    price = None if not used.calls or used.unpriced_calls else used.cost_usd / used.calls
     spread = sqrt(max(0.0, squares - texts * mean**2) / (texts - 1)) if texts > 1 else mean
-    return Spent(batches=len(ids), texts=texts, calls=mean, spread=spread, usd_a_call=price)
+    return Spent(batches=len(last), texts=texts, calls=mean, spread=spread, usd_a_call=price)
 
 
-def _last_batches(conn: Connection, pipeline: str) -> Sequence[str]:
-    """The newest batches of files that were screened with it."""
-    table = batches.c
-    recent = select(table.id, table.configuration).where(table.kind == "batch").order_by(table.created_at.desc())
-    found = conn.execute(recent.limit(200)).all()
-    versions = {row.configuration for row in found}
-    bodies = conn.execute(select(configurations).where(configurations.c.version.in_(versions)))
-    same = {row.version for row in bodies if version_of(row.body["pipeline"]) == pipeline}
-    with_it = (row.id for row in found if row.configuration in same)
-    settled = select(screenings.c.batch_id).distinct().where(screenings.c.batch_id.in_(list(with_it)), _ASKED)
-    known = set(conn.execute(settled).scalars())
-    return [row.id for row in found if row.id in known][:LAST]
+def _last_batches(conn: Connection, pipeline: str) -> dict[str, Totals]:
+    """The newest batches of files that were screened with it, and what they have used."""
+    recent = select(batches.c.id, configurations.c.body).join(configurations).where(batches.c.kind == "batch")
+    rows = conn.execute(recent.order_by(batches.c.created_at.desc()).limit(200))
+    with_it = [row.id for row in rows if version_of(row.body["pipeline"]) == pipeline]
+    used = standings(conn, with_it)
+    asked = [batch_id for batch_id in with_it if used[batch_id].totals.ended and used[batch_id].totals.calls]
+    return {batch_id: used[batch_id].totals for batch_id in asked[:LAST]}
 
 
 def cost_by_node(db: Database, actor: Actor, batch_id: str) -> tuple[Row[Any], ...]:

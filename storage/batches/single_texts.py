@@ -21,7 +21,7 @@ from storage.batches.configurations import Configuration, load_configuration
 from storage.batches.intake import IntakeClosed
 from storage.batches.pending import record_error, waiting_single_texts
 from storage.batches.screenings import committed_runs
-from storage.database import Database, insert_into, record
+from storage.database import Database, record, upsert
 from storage.schema import batches as batches_table
 from storage.schema import case_errors, cases, live_runs, pending_cases, screenings
 from storage.schema.columns import shared_now
@@ -54,7 +54,6 @@ class SingleText:
     node: str | None
     reason: Reason | None
     cost_usd: float | None
-    delta: float | None
     error: str | None
     started: bool
     in_inbox: bool
@@ -152,7 +151,7 @@ _OWN = (
         live_runs.c.updated_at.label("heard_at"),
         pending_cases.c.worker,
         is_in_review(cases.c.id).label("in_inbox"),
-        *(screenings.c[name] for name in ("outcome", "node", "reason", "cost_usd", "delta", "completed_at")),
+        *(screenings.c[name] for name in ("outcome", "node", "reason", "cost_usd", "completed_at")),
     )
     .join(batches_table, batches_table.c.id == cases.c.batch_id)
     .outerjoin(pending_cases, pending_cases.c.case_id == cases.c.id)
@@ -173,15 +172,17 @@ def update_live(db: Database, case_id: str, node: str, variant: str, codes: str,
             return False
         draws = conn.execute(select(table.draws).where(table.case_id == case_id)).scalar() or {}
         shown = {"node": node, "draws": {**draws, f"{node}/{variant}": codes}, "updated_at": now}
-        _insert_or_change(conn, {"case_id": case_id, "viewer_seen_at": shared_now(conn, now), **shown}, shown)
+        row = {"case_id": case_id, "viewer_seen_at": shared_now(conn, now), **shown}
+        upsert(conn, live_runs, row, *shown)  # who watches and who draws may both be the first
     return True
 
 
 def record_viewer(db: Database, case_id: str, now: datetime, *, watches: bool = True) -> None:
     """Record that somebody is watching this case, or that nobody is any more: `find_unwatched` has it at once."""
     with db.write() as conn:
-        seen = {"viewer_seen_at": shared_now(conn, now) if watches else _NEVER}
-        _insert_or_change(conn, {"case_id": case_id, "node": None, "draws": {}, "updated_at": now, **seen}, seen)
+        seen = shared_now(conn, now) if watches else _NEVER
+        row: dict[str, Any] = {"case_id": case_id, "node": None, "draws": {}, "updated_at": now, "viewer_seen_at": seen}
+        upsert(conn, live_runs, row, "viewer_seen_at")
 
 
 def find_unwatched(db: Database, now: datetime, after: timedelta) -> list[str]:
@@ -208,9 +209,3 @@ def withdraw(db: Database, case_id: str, now: datetime) -> None:
     with db.write() as conn:
         record_error(conn, case_id, "unwatched", "nobody watched this text any more", now)
         conn.execute(delete(live_runs).where(live_runs.c.case_id == case_id))
-
-
-def _insert_or_change(conn: Connection, row: Mapping[str, Any], change: Mapping[str, Any]) -> None:
-    """The row where there is none, else the change: who watches and who draws may both be the first."""
-    statement = insert_into(live_runs).values(dict(row))
-    conn.execute(statement.on_conflict_do_update(index_elements=["case_id"], set_=dict(change)))

@@ -3,7 +3,7 @@ as it is now, or as it was after so many accepted labels. And who changed which 
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -92,39 +92,55 @@ def export_corrected_labels(
     unknown batch.
     """
     require(by.actor, Action.EXPORT)
+    query = select(batches.c.intake, configurations.c.version, configurations.c.body).join(configurations)
     with db.write() as conn:
-        batch = conn.execute(select(batches.c.intake).where(batches.c.id == batch_id)).first()
-        if batch is None:
+        if (batch := conn.execute(query.where(batches.c.id == batch_id)).first()) is None:
             raise KeyError(batch_id)
+        delta = pipeline_bound(conn, batch_id, batch.body)
         version = dataset_version(conn, batch_id, as_of)
         told: dict[str, str | int | bool] = {"kind": "corrected", "version": version.name, "as_of": version.as_of}
         append(conn, by, "exported", batch_id, told | {"text": with_text})
+    screened_with = configuration_words(batch.body) | {"pipeline_delta": delta, "configuration": batch.version}
 
     def rows() -> Iterator[CorrectedRow]:
-        last, screened_with = -1, dict[str | None, Mapping[str, Any]]({None: {}})
+        last = -1
         while True:
             with db.read() as conn:
                 hidden = hidden_from(conn, by.actor, cases.c.id, hide)
                 page = text_page(conn, _page_after(last, batch_id, hidden, with_text=with_text))
-                ids = [row.id for row in page]
+                ids = [row.case_id for row in page]
                 reviews, versions = reviews_in(conn, ids), versions_of(conn, ids)
                 tags = noted(conn, case_tags.c.tag, ids)
-                new = {row.configuration for row in page} - {*screened_with}
-                screened_with |= _screening_facts(conn, batch_id, new)
-            record_shown(db, by, [row.id for row in page if row.in_review and not row.hidden])
+            record_shown(db, by, [row.case_id for row in page if row.in_review and not row.hidden])
             for row in page:
-                made = [one for one in versions[row.id] if one.version <= version.versions.get(row.id, 0)]
-                given = [one for one in reviews[row.id] if one.at <= version.until]
-                shown: Mapping[str, Any] = {"outcome": None, "configuration": None}  # it tells that there is an outcome
+                made = [one for one in versions[row.case_id] if one.version <= version.versions.get(row.case_id, 0)]
+                given = [one for one in reviews[row.case_id] if one.at <= version.until]
+                shown: dict[str, Any] = {"outcome": None}
                 if not row.hidden:
                     shown = {
                         "outcome": row.outcome,
                         "reviews": tuple(_reviewer_label(one, key) for one in given),
                         "adjudications": tuple(replace(one, by=_pseudonym(key, one.by), reason=None) for one in made),
-                        "tags": tags.get(row.id, ()),
-                        **screened_with[row.configuration],
+                        "tags": tags.get(row.case_id, ()),
+                        **(screened_with if row.outcome is not None else {}),
                     }
-                yield _row(row, version, made, with_text=with_text, provenance=batch.intake, **shown)
+                # no label of an open case is accepted, which would tell its next reviewer something
+                accepted = made[-1].label.value if made and row.accepted is not None else None
+                settled = "one reviewer" if made and made[-1].method is Method.SINGLE else "adjudicated"
+                yield record(
+                    CorrectedRow,
+                    row,
+                    **shown,
+                    version=version.name,
+                    as_of=version.as_of,
+                    provenance=batch.intake,
+                    text=text_as_received(row.text, row.text_original_json) if with_text else None,
+                    reply=text_as_received(row.reply, row.reply_original_json) if with_text else None,
+                    adjudicated_label=accepted,
+                    final_label=accepted or row.reference,
+                    final_source=settled if accepted else "reference" if row.reference else "none",
+                    hidden=bool(row.hidden),
+                )
                 last = row.row
             if not page:
                 return
@@ -159,53 +175,16 @@ def _page_after(last: int, batch_id: str, hidden: ColumnElement[bool], *, with_t
     texts = (case.text, case.text_original_json, case.reply, case.reply_original_json) if with_text else ()
     return (
         select(
-            *(case.id, case.row, case.external_id, case.reference, case.reference_value, case.group_name),
-            *texts,
-            screenings.c.outcome,
-            screenings.c.configuration,
-            is_in_review(cases.c.id).label("in_review"),
+            *(case.id.label("case_id"), case.row, case.external_id, case.group_name.label("group")),
+            *(case.reference, case.reference_value, *texts, screenings.c.outcome),
+            is_in_review(case.id).label("in_review"),
             hidden.label("hidden"),
-            accepted_label(cases.c.id).label("accepted"),
+            accepted_label(case.id).label("accepted"),
         )
-        .outerjoin(screenings, screenings.c.case_id == cases.c.id)
-        .where(cases.c.batch_id == batch_id, cases.c.row > last)
-        .order_by(cases.c.row)
+        .outerjoin(screenings, screenings.c.case_id == case.id)
+        .where(case.batch_id == batch_id, case.row > last)
+        .order_by(case.row)
     )
-
-
-def _row(
-    row: Any, version: DatasetVersion, made: Sequence[Adjudication], *, with_text: bool, **others: Any
-) -> CorrectedRow:
-    """The row; no label of an open case is accepted, which would tell its next reviewer something."""
-    accepted = made[-1].label.value if made and row.accepted is not None else None
-    several = "one reviewer" if made and made[-1].method is Method.SINGLE else "adjudicated"
-    return record(
-        CorrectedRow,
-        row,
-        **others,
-        version=version.name,
-        as_of=version.as_of,
-        case_id=row.id,
-        text=text_as_received(row.text, row.text_original_json) if with_text else None,
-        reply=text_as_received(row.reply, row.reply_original_json) if with_text else None,
-        group=row.group_name,
-        adjudicated_label=accepted,
-        final_label=accepted or row.reference,
-        final_source=several if accepted else "reference" if row.reference else "none",
-        hidden=bool(row.hidden),
-    )
-
-
-def _screening_facts(conn: Connection, batch_id: str, versions: set[str]) -> dict[str | None, Mapping[str, Any]]:
-    query = select(configurations.c.version, configurations.c.body).where(configurations.c.version.in_(versions))
-    return {
-        row.version: {
-            **configuration_words(row.body),
-            "pipeline_delta": pipeline_bound(conn, batch_id, row.body),
-            "configuration": row.version,
-        }
-        for row in (conn.execute(query).all() if versions else ())
-    }
 
 
 def _pseudonym(key: str, by: str) -> str:

@@ -190,7 +190,7 @@ async def test_another_name_has_the_model_tried_again_and_pauses_the_batch_until
         assert db.values(select(screenings.c.case_id)) == [first]
         assert batch_state(db, site.batch_id) is BatchState.PAUSED
         found = site.tried()
-        assert found is not None and not found.passed and found.other_names == ("another-1",)
+        assert found is not None and not found.passed and found.other_names == ["another-1"]
         with pytest.raises(Forbidden):
             accept_model_name(db, ANN.at(NOW), "another-1")
         accepted = [accept_model_name(db, ADMIN.at(NOW), "another-1").settings for _ in range(2)]
