@@ -7,7 +7,7 @@ says which row of the file each is.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -52,11 +52,9 @@ def recorded_columns(db: Database, actor: Actor, batch_id: str) -> RecordedColum
     with db.read() as conn:
         batch = batch_row(conn, batch_id)
         rows, references = _references(conn, batch_id)
-        subset = np.zeros(len(rows), bool)
-        for some in _rows_by(conn, batch_id, cases.c.group_name, cases.c.group_name == SUICIDE_WATCH).values():
-            _put(subset, rows, some, 1)
+        of_subset = _rows_by(conn, batch_id, cases.c.group_name, cases.c.group_name == SUICIDE_WATCH)
         nodes = _draws(conn, batch_id, rows)
-    drawn = Record(references=references, nodes=nodes, subset=subset)
+    drawn = Record(references=references, nodes=nodes, subset=_codes(rows, of_subset, lambda _: 1) == 1)
     configuration = load_configuration(db, batch.configuration)
     return RecordedColumns(configuration=configuration, seed=batch.seed, rows=rows, drawn=drawn)
 
@@ -98,19 +96,20 @@ def _references(conn: Connection, batch_id: str) -> tuple[Integers, Codes]:
     """Each case's row and the number of its reference."""
     found = _rows_by(conn, batch_id, cases.c.reference)
     rows = np.sort(np.concatenate([np.zeros(0, np.int64), *found.values()]))
-    codes = np.full(len(rows), NONE, dtype=np.int8)
-    for label, some in found.items():
-        _put(codes, rows, some, _reference(label))
-    return rows, codes
+    return rows, _codes(rows, found, _reference)
 
 
 def _reference(label: str | None) -> int:
     return REFERENCES.index(Label(label)) if label in REFERENCES else NONE
 
 
-def _put(column: NDArray[Any], rows: Integers, some: Integers, values: NDArray[Any] | int) -> None:
-    places, known = places_of(rows, some)
-    column[places[known]] = values if isinstance(values, int) else values[known]
+def _codes(rows: Integers, found: Mapping[Any, Integers], number: Callable[[Any], int]) -> Codes:
+    """The number of what was found of each row, `NONE` where nothing was."""
+    codes = np.full(len(rows), NONE, dtype=np.int8)
+    for value, some in found.items():
+        places, known = places_of(rows, some)
+        codes[places[known]] = number(value)
+    return codes
 
 
 def _draws(conn: Connection, batch_id: str, rows: Integers) -> dict[str, NodeRecord]:
@@ -134,22 +133,18 @@ def _draws(conn: Connection, batch_id: str, rows: Integers) -> dict[str, NodeRec
 def outcomes_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Codes:
     """What the AI made of these rows, as the Errors page has it: numbers into `Outcome`, `NONE` where it is pending."""
     require(actor, Action.VIEW_RESULTS)
-    outcomes = np.full(len(rows), NONE, dtype=np.int8)
     with db.read() as conn:
-        for kind, some in _rows_by(conn, batch_id, screenings.c.kind).items():
-            _put(outcomes, rows, some, OUTCOMES.index(Outcome(kind_of(kind).outcome)))
-    return outcomes
+        found = _rows_by(conn, batch_id, screenings.c.kind)
+    return _codes(rows, found, lambda kind: OUTCOMES.index(Outcome(kind_of(kind).outcome)))
 
 
 def in_review_mask(db: Database, actor: Actor, batch_id: str, rows: Integers) -> NDArray[np.bool_]:
     require(actor, Action.VIEW_RESULTS)
-    entry, found = inbox_entries.c, np.zeros(len(rows), dtype=bool)
-    joined = inbox_entries.join(cases, cases.c.id == entry.case_id)
+    entry = inbox_entries.c
     with db.read() as conn:
-        open_ones = select(_in_one(conn, cases.c.row)).select_from(joined)
-        of_batch = open_ones.where(entry.batch_id == batch_id, entry.closed_at.is_(None))
-        _put(found, rows, _integers(conn.execute(of_batch).scalar() or "[]"), 1)
-    return found
+        query = select(_in_one(conn, cases.c.row)).join(inbox_entries, entry.case_id == cases.c.id)
+        listed = conn.execute(query.where(entry.batch_id == batch_id, entry.closed_at.is_(None))).scalar()
+    return np.isin(rows, _integers(listed or "[]"))
 
 
 def accepted_references(
