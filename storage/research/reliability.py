@@ -39,15 +39,11 @@ def is_first_review(case_id: ColumnElement[str]) -> ColumnElement[bool]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """A settled case of the audit, with when it was settled and when its blind first review was given.
-
-    ``not_blind`` says that its first review was given after the AI's view.
-    """
+    """A settled case of the audit, with when it was settled and when its blind first review was given."""
 
     case: AuditCase
     settled_at: datetime
     read_at: datetime | None
-    not_blind: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,25 +109,20 @@ def audit_sample(db: Database, actor: Actor, version: str) -> AuditSample:
         if body is None:
             raise KeyError(version)
         of_batch = batches_of(conn, version)
-        reviews = tuple(
-            Review(
-                case=_case(row, of_batch),
-                settled_at=row.completed_at,
-                read_at=row.at if row.blind else None,
-                not_blind=row.blind is False,
-            )
-            for row in conn.execute(_reviews(version, of_batch))
-        )
+        rows = conn.execute(_reviews(version, of_batch)).all()
         groups = _unaudited_groups(conn, version, of_batch)
     audited = [(one, _case(one, of_batch)) for one in groups if of_batch[one.batch_id].audit_rate > 0]
     return AuditSample(
         configuration_version=version,
         configuration=body,
-        reviews=reviews,
+        reviews=tuple(
+            Review(case=_case(row, of_batch), settled_at=row.completed_at, read_at=row.at if row.blind else None)
+            for row in rows
+        ),
         others=tuple((case, one.alike) for one, case in audited),
         without_audit=sum(one.alike for one in groups if of_batch[one.batch_id].audit_rate == 0),
         reaches=frozenset(Reach(one.reach) for one in of_batch.values() if one.audit_rate > 0),
-        not_blind=sum(each.not_blind for each in reviews)
+        not_blind=sum(row.blind is False for row in rows)
         + sum(one.alike for one, case in audited if one.blind is False and case.selected),
     )
 
