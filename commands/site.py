@@ -1,6 +1,5 @@
 """What whoever runs a site does: settings, audit log, backup and restore, erasure, and the API's own process."""
 
-import ipaddress
 import json
 from collections import Counter
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Annotated
 
 from commands.options import Url, found, opened, undamaged
 from jobs.notify import kept_anchors, read_anchors
-from jobs.process import begin, system_clock
+from jobs.process import begin, is_loopback, system_clock
 from screening.review.policy import LOCAL_USER
 from screening.settings import Settings, option_words
 from screening.words import count_of
@@ -44,7 +43,7 @@ def api(
     from api.app import create_app
     from api.door import LARGEST_HEAD, ImpatientProtocol
 
-    if not behind_tls and not _is_loopback(host):
+    if not behind_tls and not is_loopback(host):
         raise ValueError("tokens must not go over a line in the clear: listen on 127.0.0.1, or say --behind-tls")
     settings = begin()
     with found(None, repeatable=True) as db:
@@ -58,13 +57,6 @@ def api(
             log_level="warning",
             access_log=False,
         )
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def backup(

@@ -4,6 +4,7 @@ its work on the database, tried again while that has a fault that passes by itse
 
 import asyncio
 import gc
+import ipaddress
 import json
 import logging
 import os
@@ -64,6 +65,14 @@ def exit_without_database(log: logging.Logger) -> Iterator[None]:
 
 def system_clock() -> datetime:
     return datetime.now(UTC)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what listens there."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def worker_name(prefix: str = "") -> str:

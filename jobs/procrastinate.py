@@ -138,16 +138,12 @@ class ProcrastinateRunner:
             self._told[queue].clear()
             busy = await self._round(queue)
             (self._busy.add if busy else self._busy.discard)(queue)
-            await self._rest(queue, busy=busy)
-
-    async def _rest(self, queue: str, *, busy: bool) -> None:
-        """Wait until the next round: soon while there is work, else until the database tells of some."""
-        if busy or self._job.retries_soon:
-            await asyncio.sleep(FEED_EVERY_S if busy else IDLE_EVERY_S[queue])
-            return
-        with suppress(TimeoutError):
-            async with asyncio.timeout(QUIET_EVERY_S):
-                await self._told[queue].wait()
+            if busy or self._job.retries_soon:
+                await asyncio.sleep(FEED_EVERY_S if busy else IDLE_EVERY_S[queue])
+                continue
+            with suppress(TimeoutError):  # until the database tells of work
+                async with asyncio.timeout(QUIET_EVERY_S):
+                    await self._told[queue].wait()
 
     async def _round(self, queue: str) -> bool:
         """Give out what may be started now, unless another worker is at it; whether there is work."""

@@ -91,13 +91,18 @@ class LocalRunner:
 
     async def run(self) -> None:
         watching = self._job.withdraw_unwatched(self._running, self._looks_for_work)
-        beside = [asyncio.create_task(self._interactive()), asyncio.create_task(watching)]
+        beside = [asyncio.create_task(one) for one in (self._stopping.wait(), self._interactive(), watching)]
         try:
             while not self._stopping.is_set():
                 await self._start_pending()
                 if self._until_done and not self._running and not await self._pending_ids(1, put_off=True):
                     return
-                await self._wait(beside)
+                flying = [*beside, *self._running.values()]
+                await asyncio.wait(flying, timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED)
+                for task in beside:
+                    if task.done():
+                        task.result()
+                self._collect_ended()
         finally:
             tasks = [*beside, *self._running.values()]
             for task in tasks:
@@ -150,24 +155,10 @@ class LocalRunner:
         if case_id not in self._running:
             self._running[case_id] = asyncio.create_task(self._job.screen_case(case_id))
 
-    async def _wait(self, beside: "list[asyncio.Task[None]]") -> None:
-        """Until a case ends, the pause is over, or the runner is told to stop."""
-        stopping = asyncio.create_task(self._stopping.wait())
-        try:
-            await asyncio.wait(
-                [stopping, *beside, *self._running.values()], timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED
-            )
-        finally:
-            stopping.cancel()
-        for task in beside:
-            if task.done():
-                task.result()
+    def _collect_ended(self) -> None:
         for case_id, task in list(self._running.items()):
             if task.done():
                 del self._running[case_id]
-                self._look_at(case_id, task)
-
-    def _look_at(self, case_id: str, task: "asyncio.Task[None]") -> None:
-        if not task.cancelled() and (error := task.exception()):
-            log.error("the job of case %s broke: %s", case_id, type(error).__name__)
-            self._not_before = asyncio.get_running_loop().time() + AFTER_A_BREAK_S
+                if not task.cancelled() and (error := task.exception()):
+                    log.error("the job of case %s broke: %s", case_id, type(error).__name__)
+                    self._not_before = asyncio.get_running_loop().time() + AFTER_A_BREAK_S

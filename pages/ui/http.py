@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import hashlib
-import ipaddress
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -23,6 +22,8 @@ from streamlit.web.bootstrap import load_config_options
 from streamlit.web.server.server_util import get_cookie_secret
 from streamlit.web.server.starlette.starlette_app_utils import decode_signed_value
 from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
+
+from jobs.process import is_loopback
 
 SIGNED_IN_COOKIE = "_streamlit_user"
 NEXT_COOKIE = "second_look_next"
@@ -79,13 +80,7 @@ def require_safe_bind(address: str | None, *, sign_in: bool) -> None:
 
     >>> require_safe_bind("127.0.0.1", sign_in=False)
     """
-    if sign_in or address == "localhost":
-        return
-    try:
-        loopback = ipaddress.ip_address(address or "0.0.0.0").is_loopback  # noqa: S104 - None binds everything
-    except ValueError:
-        loopback = False
-    if not loopback:
+    if not sign_in and not is_loopback(address or ""):  # None binds everything
         raise UnsafeBind(
             f"server.address is {address or 'every interface'}: without sign-in ([auth] in .streamlit/secrets.toml) "
             "Second Look only serves 127.0.0.1"
