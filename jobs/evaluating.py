@@ -207,9 +207,9 @@ def _own(db: Database, ask: Ask, found: Experiment) -> tuple[Metrics, Told]:
 
 
 def sweep_budgets(db: Database, ask: Ask, rule: Rule) -> tuple[tuple[int, ...], tuple[Metrics, ...]]:
-    budgets, conditions = zip(*budget_conditions(rule), strict=True)
+    conditions = budget_conditions(rule)
     results = _replay_each(experiment(db, ask), conditions, "budget")
-    return budgets, tuple(measured for measured, _ in results)
+    return tuple(each.nodes[0].rule.budget for each in conditions), tuple(measured for measured, _ in results)
 
 
 def try_setting(db: Database, ask: Ask, *setting: Any) -> Metrics:

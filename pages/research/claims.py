@@ -54,10 +54,6 @@ class Verified:
     first_reviews: tuple[int, int]
     ranges: tuple[tuple[str, float | None, float | None], ...]
 
-    @property
-    def called_safe(self) -> int:
-        return sum(each.cases for each in self.strata if each.outcome is Outcome.SAFE)
-
 
 def verify_now(db: Database, actor: Actor, version: str, plan: audit.AuditPlan, today: date) -> Verified:
     """`verify` of what is there now, without its reviews one by one: it is kept for a while."""
@@ -240,7 +236,7 @@ def missed_words(found: Verified) -> str:
     """What the bound rests on, and what looking at any time costs."""
     missed = found.estimates.missed
     if not found.at_most:
-        texts = count_of(found.called_safe, "text")
+        texts = count_of(missed.cases, "text")
         return f"Not yet: none of {texts} labeled safe has been reviewed for the plan."
     where = "audited below the plan's π"
     texts = count_of(found.below_floor, f"text was {where} and counts", f"texts were {where} and count")
@@ -249,7 +245,7 @@ def missed_words(found: Verified) -> str:
     after = f"after {count_of(found.at_most[-1].observations, *words)} at the plan's π"
     estimated = (
         f"estimate {per_thousand(missed.per_thousand)}, {missed.missed} missed in {missed.read:,} reviewed of "
-        f"{found.called_safe:,} labeled safe{counted_as_missed(found)}.{below}"
+        f"{missed.cases:,} labeled safe{counted_as_missed(found)}.{below}"
     )
     if has_moved(found):
         return f"No bound can be told {after}: {MOVED}; {estimated}"

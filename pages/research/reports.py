@@ -123,12 +123,12 @@ def report_html(
 def missed_sentence(found: Verified) -> str:
     missed = found.estimates.missed
     if not found.at_most:
-        return f"not yet: nothing of {count_of(found.called_safe, 'text')} labeled safe has been checked by a reviewer"
+        return f"not yet: nothing of {count_of(missed.cases, 'text')} labeled safe has been checked by a reviewer"
     said = at_most_words(found)
     bound = "no bound yet" if said == NOT_YET else f"{said} at 95% confidence, valid at any time"
     return (
         f"estimated {per_thousand(missed.per_thousand)}, {f'no bound: {MOVED}' if has_moved(found) else bound} "
-        f"({missed.missed} missed in {missed.read:,} reviewed of {found.called_safe:,}"
+        f"({missed.missed} missed in {missed.read:,} reviewed of {missed.cases:,}"
         f"{claims.counted_as_missed(found)})"
     )
 
@@ -227,11 +227,12 @@ def missed_figure_words(found: Verified | None) -> Figure:
     """Missed unsafe texts, as the audit of the present configuration bounds them."""
     if found is None:
         return MISSED, NOT_YET, "nothing has been screened with the current settings"
+    missed = found.estimates.missed
     if not found.at_most:
-        return MISSED, NOT_YET, f"0 of {found.called_safe:,} texts labeled safe reviewed blinded and at random"
+        return MISSED, NOT_YET, f"0 of {missed.cases:,} texts labeled safe reviewed blinded and at random"
     said = at_most_words(found)
     why = MOVED if has_moved(found) else "too few for a bound" if said == NOT_YET else "valid at any time"
-    lost = " or lost" if found.estimates.missed.lost else ""
+    lost = " or lost" if missed.lost else ""
     return MISSED, said, f"{why} · {found.at_most[-1].observations:,} reviewed{lost}"
 
 

@@ -79,12 +79,12 @@ def our_conditions() -> tuple[PipelineConfig, ...]:
     )
 
 
-def budget_conditions(rule: Literal["pairwise", "elimination"]) -> tuple[tuple[int, PipelineConfig], ...]:
+def budget_conditions(rule: Literal["pairwise", "elimination"]) -> tuple[PipelineConfig, ...]:
     """The sweep of one rule at the paper's δ."""
     if rule == "elimination":
-        return tuple((budget, named_condition(f"B={budget}")) for budget in (10, 25, 50, 72, 75, 87, 100, 124, 150))
+        return tuple(named_condition(f"B={budget}") for budget in (10, 25, 50, 72, 75, 87, 100, 124, 150))
     return tuple(
-        (budget, chain(f"B={budget}", PairwiseMixture.symmetric(PAPER_DELTA, budget), "next"))
+        chain(f"B={budget}", PairwiseMixture.symmetric(PAPER_DELTA, budget), "next")
         for budget in (6, 10, 15, 25, 50, 75, 100, 124, 150)
     )
 
