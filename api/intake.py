@@ -130,7 +130,7 @@ class Intake:
             begun_with = program_texts.batch_of(self.db, program, batch_id).intake
             if any(begun_with.get(name) != digest for name, digest in asked.items()):
                 raise KeyUsed(batch_id)
-            begun = replace(upload, mapping=table.profile.mapping, batch_id=batch_id)
+            begun = replace(upload, mapping=table.mapping, batch_id=batch_id)
             intake.remember(begun)  # beside the file, so that it can be read again as it was read
         except BaseException:
             intake.discard(upload)

@@ -133,7 +133,7 @@ def load_data(chosen: DataSet) -> EvaluationData:
     else:
         table = mapped_table(chosen.files[0], chosen.reading)
         say(*mapping_lines(table), *table.warnings)
-        data = public_datasets.load_table(chosen.files[0], table)
+        data = public_datasets.load_table(table)
     say(*public_datasets.announcement(data))
     if not data.items:
         raise ValueError("no row was read: nothing can be evaluated")

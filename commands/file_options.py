@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from commands.options import how_said
+from screening.datasets.formats import columns_of, file_layout
 from screening.datasets.mapping import (
     ASKED,
     JUDGED,
@@ -18,15 +19,15 @@ from screening.datasets.mapping import (
     ConversationReading,
     FileMapping,
     Shape,
+    begun_reading,
     find_column,
     mapping_json,
     pairs,
-    propose_turns,
     proposed_mapping,
     read_mapping,
     speakers_said,
 )
-from screening.datasets.reader import Table, columns_of, file_layout, read_table
+from screening.datasets.reader import Table, read_table
 from screening.labels import Label
 from screening.words import count_of
 
@@ -87,24 +88,22 @@ def mapped_table(path: Path, arguments: argparse.Namespace) -> Table:
     kept = read_mapping(arguments.mapping.read_bytes()) if arguments.mapping else FileMapping()
     sheet = arguments.sheet or kept.sheet
     columns = _columns(path, sheet, kept.columns, arguments)
-    id_said = kept.columns is not None or arguments.id is not None
-    table = read_table(path, path.name, mapping=columns, sheet=sheet, id_confirmed=id_said)
-    if columns is not None and arguments.group is not None:
-        # an id that rows share does not take the place of the group that was named
-        table.profile.mapping = replace(table.profile.mapping, group=columns.group)
-    given = label_values(arguments.labels, table.profile.label_values) if arguments.labels else {}
+    named = {role for role in ("id", "group") if getattr(arguments, role) is not None}
+    named |= {"id"} if kept.columns else set()
+    table = read_table(path, path.name, mapping=columns, sheet=sheet, named=named)
+    given = label_values(arguments.labels, table.label_values) if arguments.labels else {}
     table = table.with_labels({**kept.labels, **given})
     if arguments.save_mapping is not None:
-        labels = {value: table.labels.get(value) for value in table.profile.label_values if value.strip()}
+        labels = {value: table.labels.get(value) for value in table.label_values if value.strip()}
         sheet = table.layout.sheet if len(table.layout.sheets) > 1 else None
-        used = FileMapping(columns=table.profile.mapping, labels=labels, sheet=sheet)
+        used = FileMapping(columns=table.mapping, labels=labels, sheet=sheet)
         arguments.save_mapping.write_text(mapping_json(used), encoding="utf-8")
     return table
 
 
 def mapping_lines(table: Table) -> Iterator[str]:
     """How the file is read, line by line, for whoever is about to pay for it."""
-    mapping = table.profile.mapping
+    mapping = table.mapping
     yield f"text: {' + '.join(map(repr, mapping.text_columns()))}" + (", lists joined" if mapping.lists else "")
     if reading := mapping.conversation:
         asked = " and ".join(ASKED[(question,)] for question in reading.questions)
@@ -117,9 +116,9 @@ def mapping_lines(table: Table) -> Iterator[str]:
         yield f"{role}: {'none' if column is None else repr(column)}" + (
             " (the row number)" if role == "id" and column is None else ""
         )
-    if table.profile.unread:
+    if table.unread:
         yield table.unread_words
-    for value, count in table.profile.label_values.items():
+    for value, count in table.label_values.items():
         if value.strip():
             yield f"  {value!r} ({count_of(count, 'row')}) is {table.labels.get(value) or 'no reference'}"
 
@@ -175,17 +174,15 @@ def _conversation(
             raise ValueError("say how the file keeps conversations: --conversations messages, rows or transcript")
         return None
     shape = said.get("shape") or (kept.shape if kept else Shape.MESSAGES)
-    begun = kept if kept and kept.shape is shape else ConversationReading(shape=shape)
     if "questions" in said:
         said["questions"] = QUESTIONS[said["questions"]]
     if "speakers" in said:
         said["speakers"] = speakers_said(said["speakers"])
-    if shape is not Shape.ROWS:
-        return replace(begun, **{name: value for name, value in said.items() if name not in OF_A_TURN})
-    proposed = propose_turns(columns)
-    turns = {part: said[part] if part in said else getattr(begun, part) or proposed[part] for part in OF_A_TURN}
-    if turns["role"] is None:
+    unused = () if shape is Shape.ROWS else OF_A_TURN
+    told = {name: value for name, value in said.items() if name not in unused}
+    reading = replace(begun_reading(kept, shape, columns), **told)
+    if shape is Shape.ROWS and reading.role is None:
         raise ValueError("no column is known to say who speaks: say which with --role-column")
-    if turns["order"] is None and "order" not in said:
+    if shape is Shape.ROWS and reading.order is None and "order" not in said:
         raise ValueError('no column is known to order the turns: --order-column NAME, or "" for the order of the file')
-    return replace(begun, **{**said, **turns})
+    return reading

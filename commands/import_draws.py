@@ -41,7 +41,7 @@ def import_draws(
     said = pairs(draw_labels.strip(), list(Label), "--draw-labels")
     given = {value.strip().casefold(): Label(label) for value, label in said}
     if columns:
-        drawn = _of_columns(file, table, [find_column(name, table.profile.columns) for name in columns], given)
+        drawn = _of_columns(table, [find_column(name, table.columns) for name in columns], given)
         lines = [_line(case, each, draws) for case, draws in drawn for each in node]
     else:
         by_node = _of_outputs(outputs or [], table, node, given)
@@ -51,14 +51,12 @@ def import_draws(
     say(f"{count_of(len(lines), 'line')} of at most {count_of(most, 'draw')}; evaluate takes them with --draws")
 
 
-def _of_columns(
-    file: Path, table: Table, columns: list[str], given: Mapping[str, Label]
-) -> Iterator[tuple[str, list[Draw]]]:
+def _of_columns(table: Table, columns: list[str], given: Mapping[str, Label]) -> Iterator[tuple[str, list[Draw]]]:
     """What stands in columns of the data set; ValueError, naming row and column, for what is no label."""
     words = {Label.ESCALATE.value: Label.ESCALATE, **table.labels, **given}
     labels = {value.strip().casefold(): label for value, label in words.items()}
     accepted = {row.row: row.external_id for row in table.rows() if isinstance(row, NewCase)}
-    for row, fields in rows_beside(file, table, "the labels in --draw-columns", frozenset(columns)):
+    for row, fields in rows_beside(table, "the labels in --draw-columns", frozenset(columns)):
         draws = list[Draw]()
         for name in columns if row in accepted else ():
             if cell := (fields.get(name) or "").strip():

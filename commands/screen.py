@@ -126,11 +126,11 @@ def in_red(sentence: str) -> str:
 
 def announcements(table: Table, reach: Reach) -> Iterator[str]:
     """How the file was read, for whoever pays for screening it, and what nobody will see."""
-    yield f"{table.name}: {count_of(table.profile.rows, 'row')}, read as {table.layout.words}"
+    yield f"{table.name}: {count_of(table.row_count, 'row')}, read as {table.layout.words}"
     yield from mapping_lines(table)
     yield from table.warnings
     if reach is not Reach.READ:
-        counts = table.profile.label_values
+        counts = table.label_values
         labeled = sum(counts[value] for value, label in table.labels.items() if label is Label.UNSAFE)
         known = f"; {count_of(labeled, 'row has', 'rows have')} an unsafe original label" if labeled else ""
         yield f"WARNING: {NOT_REVIEWED[reach]}{known}"
@@ -165,7 +165,7 @@ def _take_in(
     goes_on = earlier if resume else None
     batch_id = goes_on or open_batch(db, LOCAL_USER, pipeline, new, settings, system_clock)
     if goes_on is None or takes_rows(db, batch_id):
-        tell = every_few_seconds(lambda row: f"Checking the texts: {row:,} of {table.profile.rows:,}")
+        tell = every_few_seconds(lambda row: f"Checking the texts: {row:,} of {table.row_count:,}")
         fill_batch(db, LOCAL_USER, batch_id, table, settings, system_clock, tell)
     return batch_id
 

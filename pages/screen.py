@@ -22,9 +22,10 @@ from pages.ui.words import (
     local_time,
     money,
 )
-from screening.datasets.conversations import SUFFIXES, TurnsRefused, decode, read_case
+from screening.datasets.conversations import TurnsRefused, read_case
 from screening.datasets.mapping import ASKED, JUDGED, ConversationReading, Shape
 from screening.datasets.rows import FileRefused, NewCase
+from screening.datasets.text_files import decode
 from screening.labels import Label, Outcome
 from screening.pipeline.config import PipelineConfig, most_calls
 from screening.pipeline.engine import Reason
@@ -126,9 +127,8 @@ def conversation_file() -> str | None:
     if not is_allowed(person, Action.CREATE_BATCH):
         return None
     number = st.session_state.get("conversation_number", 0)
-    file = st.file_uploader(
-        "Or upload a file (overrides the text)", type=list(SUFFIXES), key=f"conversation_file_{number}"
-    )
+    kinds, key = ["txt", "json", "jsonl"], f"conversation_file_{number}"
+    file = st.file_uploader("Or upload a file (overrides the text)", type=kinds, key=key)
     try:
         return None if file is None else decode(file.getvalue())
     except FileRefused as refusal:

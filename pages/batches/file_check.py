@@ -56,8 +56,7 @@ def ask_columns(
         suffix += f"_{sheets.index(upload.sheet)}"  # the columns of another sheet are others
     if isinstance(found, FileRefused) and not isinstance(found, ColumnsUnclear):
         raise found
-    columns = found.columns if isinstance(found, ColumnsUnclear) else found.profile.columns
-    proposed = found.profile.mapping if isinstance(found, Table) else None
+    columns, proposed = found.columns, found.mapping if isinstance(found, Table) else None
     with fields:
         if kept is not None and kept.columns is not None:
             if missing := sorted(kept.columns.columns() - set(columns)):
@@ -171,7 +170,7 @@ def _choose_conversation(
     shape = _choice(st, "shape", shapes, kept.shape if kept else TEXTS, f"conversation_shape{suffix}")
     if shape == TEXTS:
         return None
-    begun = kept if kept and kept.shape == shape else reading.ConversationReading(shape=Shape(shape))
+    begun = reading.begun_reading(kept, Shape(shape), columns)
     left, middle, right = st.columns([2, 2, 1])
     judged = _choice(left, "judged", reading.JUDGED, begun.judged, f"conversation_judged{suffix}")
     questions = _choice(middle, "questions", reading.ASKED, begun.questions, f"conversation_asked{suffix}")
@@ -185,11 +184,10 @@ def _choose_conversation(
     if speakers is None:
         st.caption("Not every name is understood: write NAME=user or NAME=assistant, with commas between.")
     asked = [*(reading.OF_A_TURN if shape == Shape.ROWS else ()), *(["reply_label"] if len(questions) > 1 else [])]
-    proposed = reading.propose_turns(columns)
     said_so: dict[str, Any] = {"judged": judged, "questions": questions, "context_tokens": tokens}
     for place, part in zip(st.columns(max(1, len(asked))), asked, strict=False):
         nothing = FILE_ORDER if part == "order" else NOT_USED
-        said_so[part] = _one(place, part, columns, getattr(begun, part) or proposed.get(part), suffix, nothing)
+        said_so[part] = _one(place, part, columns, getattr(begun, part), suffix, nothing)
     return replace(begun, speakers=speakers or (), **said_so)
 
 
@@ -207,7 +205,7 @@ def speakers_of(words: str) -> tuple[tuple[str, Role | None], ...] | None:
 
 def confirm_labels(table: Table, kept: Labels, suffix: str) -> Labels:
     """What each value of the label column stands for, ``kept`` first; unmapped ones are shown and give none."""
-    column, counted = table.profile.mapping.label, table.profile.label_values
+    column, counted = table.mapping.label, table.label_values
     values = {value: count for value, count in counted.items() if value.strip()}
     if column is None or not values:
         why = "No column of original labels" if column is None else "The label column is empty"
@@ -350,7 +348,7 @@ def profile(path: Path, name: str, sheet: str | None, mapping: ColumnMapping | N
 def read_mapped(path: Path, name: str, sheet: str | None, mapping: ColumnMapping) -> Table:
     """The file by the columns that a person confirmed. Raises FileRefused."""
     found = profile(path, name, sheet)
-    if isinstance(found, FileRefused) or found.profile.mapping != mapping:
+    if isinstance(found, FileRefused) or found.mapping != mapping:
         found = profile(path, name, sheet, mapping)
     if isinstance(found, FileRefused):
         raise found
@@ -364,7 +362,7 @@ def check_rows(path: Path, name: str, sheet: str | None, mapping: ColumnMapping)
         table = read_mapped(path, name, sheet, mapping)
         if len(checks) >= CHECKS_KEPT:
             checks.clear()
-        rows, drawn = max(table.profile.rows, 1), monotonic() - (REDRAWN_S if table.profile.rows > DRAWN_FROM else 0)
+        rows, drawn = max(table.row_count, 1), monotonic() - (REDRAWN_S if table.row_count > DRAWN_FROM else 0)
 
         def tell(row: int) -> None:
             nonlocal drawn

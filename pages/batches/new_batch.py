@@ -115,7 +115,7 @@ def confirm_file(upload: Upload, above: DeltaGenerator) -> tuple[Upload, Table, 
     with st.container(border=True):
         st.markdown("**Preview**")
         st.dataframe(file_check.preview_rows(found, labels), hide_index=True, height="content")
-    return replace(upload, mapping=table.profile.mapping, label_values=dict(labels)), final, counted
+    return replace(upload, mapping=table.mapping, label_values=dict(labels)), final, counted
 
 
 def leave(upload: Upload) -> None:
@@ -142,7 +142,7 @@ def show_counts(table: Table, found: Check, rejected: StreamedFile) -> None:
         )
     if found.rows_in and not found.accepted:
         st.error("**Every row is rejected.** Nothing can be screened.", icon=":material/error:")
-    if table.profile.unread:
+    if table.unread:
         st.caption(literal(table.unread_words))
     if sentences:
         st.warning("\n".join(f"- {each}" for each in sentences) if len(sentences) > 1 else sentences[0])

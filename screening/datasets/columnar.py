@@ -18,13 +18,12 @@ from screening.datasets.rows import (
     FileLayout,
     FileRefused,
     FileRow,
-    Rows,
+    Lines,
     Source,
     damage_refused,
     most_characters,
     normalised_name,
     open_source,
-    require_few_columns,
     require_few_rows,
     unique_names,
 )
@@ -188,7 +187,7 @@ def find_columnar(source: Source, _sheet: str | None = None) -> FileLayout | Non
     return None
 
 
-def _read(kind: FileFormat, parts: Parts, columns: tuple[str, ...], names: Mapping[int, Sequence[str]]) -> Rows:
+def _read(kind: FileFormat, parts: Parts, columns: tuple[str, ...], names: Mapping[int, Sequence[str]]) -> Lines:
     """Every row; ``names`` are those that the numbers of a column stand for, by its place."""
     row = 0
     for source, split in parts:
@@ -235,7 +234,6 @@ def _describe(whole: Source, kind: FileFormat, parts: Parts) -> FileLayout:
     columns = [unique_names(schema.names) for schema in schemas]
     if not columns or any(one != columns[0] for one in columns) or any(one != names[0] for one in names):
         raise FileRefused("The parts of this data set do not have the same columns.")
-    require_few_columns(columns[0])
     split = any(split for _, split in parts) and "split" not in map(normalised_name, columns[0])
     every = (*columns[0], *(("split",) if split else ()))
     return FileLayout(source=whole, format=kind, read=partial(_read, kind, parts, every, names[0]), columns=every)

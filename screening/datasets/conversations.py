@@ -24,7 +24,6 @@ from screening.datasets.rows import (
     is_placeholder,
     parsed_list,
 )
-from screening.datasets.text_files import detect_encoding, open_text
 from screening.text.conversation import MOST_TURNS, SENT, Conversation, Judged, Question, Role, Turn
 from screening.text.flags import Flag
 from screening.text.received import Receive
@@ -211,10 +210,6 @@ def _first(message: Mapping[str, Any], part: str) -> object:
     return next((message[name] for name in _KEYS[part] if message.get(name) is not None), None)
 
 
-SUFFIXES = ("txt", "json", "jsonl")
-"""Of files that hold one conversation."""
-
-
 def read_case(words: str, reading: ConversationReading, receive: Receive) -> NewCase:
     """The one case that what somebody wrote becomes, whatever shape ``reading`` names: the words tell. Its last, where
     several are asked about. TurnsRefused.
@@ -260,43 +255,30 @@ def _cell_of(words: str) -> tuple[Shape, str]:
     return Shape.MESSAGES, json.dumps(named[0] if named else found)
 
 
-def decode(content: bytes) -> str:
-    """The words of a file, in whatever encoding it is. Raises FileRefused."""
-    return open_text(content, detect_encoding(content)).read()
-
-
 MOST_CHARACTERS = 200_000_000
 """Of a file with a turn a row: its conversations are put together in memory."""
 
 
-def join_turns(rows: Rows, mapping: ColumnMapping) -> Rows:
+def join_turns(rows: Rows, mapping: ColumnMapping, reading: ConversationReading) -> Rows:
     """The rows of a file with its conversations in the place of texts, counted anew from 1: rows in are what comes out.
     FileRefused where a damaged row could be a turn that would be missing.
     """
-    reading = mapping.conversation
-    if reading is None:
-        yield from rows
-        return
     numbers = count(1)
     for row in _together(rows, mapping, reading) if reading.shape is Shape.ROWS else rows:
-        if row is None:
-            yield None
-        else:
-            yield from (replace(one, row=next(numbers)) for one in _cases(row, mapping, reading))
+        cases = [row] if row.problem is not None else _cases(row, mapping, reading)
+        yield from (replace(one, row=next(numbers)) for one in cases)
 
 
 def _cases(row: FileRow, mapping: ColumnMapping, reading: ConversationReading) -> Iterator[FileRow]:
     """One conversation as the cases that it becomes, or as one that is refused."""
-    if row.problem is not None or row.fields is None:
-        yield row
-        return
     cell, row = row.fields.get(mapping.text), row.with_fields({mapping.text: None})
     try:
         turns = row.talk.turns if row.talk else _turns(cell, reading)
         asked = list(_asked(turns, reading))
     except TurnsRefused as refusal:
         found = parsed_list(cell or "")
-        yield _refused(row, refusal, _strings(cell if found is None else found), f"row {row.row}: ")
+        words = [turn.text for turn in row.talk.turns] if row.talk else _strings(cell if found is None else found)
+        yield _refused(row, refusal, words, f"row {row.row}: ")
         return
     for at, one in enumerate(asked):
         case = replace(row.with_fields(_identity_fields(row, mapping, reading, one)), talk=one)
@@ -404,10 +386,7 @@ def _together(rows: Rows, mapping: ColumnMapping, reading: ConversationReading) 
     nameless: list[FileRow] = []
     characters = 0
     for row in rows:
-        if row is None:
-            yield None
-            continue
-        if row.fields is None:
+        if row.problem is not None:
             raise FileRefused(
                 f"row {row.row} does not fit ({row.detail}): a conversation would lack a turn. Mend that row.",
                 line=row.line,

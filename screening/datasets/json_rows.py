@@ -19,8 +19,8 @@ from screening.datasets.rows import (
     FileLayout,
     FileRefused,
     FileRow,
+    Lines,
     Reason,
-    Rows,
     Source,
     agreed_value,
     damage_refused,
@@ -230,11 +230,11 @@ def _decoder() -> json.JSONDecoder:
 
 def _record(row: int, line: int, value: object) -> FileRow:
     if not isinstance(value, dict):
-        return FileRow(row, line, None, Reason.NOT_AN_OBJECT, "the element is not an object with named values")
+        return FileRow(row, line, {}, Reason.NOT_AN_OBJECT, "the element is not an object with named values")
     return FileRow.of_values(row, line, flatten(value))
 
 
-def _read_lines(source: Source, encoding: Encoding) -> Rows:
+def _read_lines(source: Source, encoding: Encoding) -> Lines:
     decoder, row = _decoder(), 0
     with open_text(source, encoding, newline="\n") as text:
         for number, line in enumerate(iter(lambda: text.readline(CELL_LIMIT), ""), start=1):
@@ -258,10 +258,10 @@ def _line_record(decoder: json.JSONDecoder, row: int, number: int, line: str) ->
         problem, detail = Reason.REPEATED_KEY, "the object names the same key twice"
     except (json.JSONDecodeError, RecursionError):
         pass
-    return FileRow(row, number, None, problem, detail, (line,))
+    return FileRow(row, number, {}, problem, detail, (line,))
 
 
-def _read_document(source: Source, encoding: Encoding) -> Rows:
+def _read_document(source: Source, encoding: Encoding) -> Lines:
     with open_text(source, encoding, newline="\n") as text:
         window = _Window(text)
         try:
@@ -303,7 +303,7 @@ class _Window:
         if not self.take(character):
             raise FileRefused(f"the JSON is damaged or cut off here ({character} expected).", line=self.line)
 
-    def records(self, names: Mapping[str, Sequence[str] | None] | None = None) -> Rows:
+    def records(self, names: Mapping[str, Sequence[str] | None] | None = None) -> Lines:
         """The elements of an array as rows; with ``names`` unwrapped and named as the datasets server wraps them."""
         self.expect("[")
         row = 0
@@ -317,7 +317,7 @@ class _Window:
                 value = {name: class_name(cell, names.get(name)) for name, cell in value["row"].items()}
             yield _record(row, line, value)
 
-    def records_inside(self) -> Rows:
+    def records_inside(self) -> Lines:
         """The list of rows that an object holds under a key that is known for one; else the object, as the only row."""
         self.expect("{")
         keys, beside, found = set[str](), dict[str, object](), False
@@ -385,7 +385,7 @@ def is_inspect_log(source: Source) -> bool:
     return "header.json" in names or any(name.startswith("_journal/") for name in names)
 
 
-def _read_samples(source: Source) -> Rows:
+def _read_samples(source: Source) -> Lines:
     """One row a sample, in the order of their names. FileRefused for a damaged archive."""
     with damage_refused(FileFormat.INSPECT_LOG):
         for row, content in enumerate(sample_files(source), start=1):
@@ -394,7 +394,7 @@ def _read_samples(source: Source) -> Rows:
                 said = "the sample is larger than is read at all"
             except (ValueError, RecursionError):
                 found, said = None, "the sample is not a complete JSON object"
-            yield found or FileRow(row, row, None, Reason.NOT_JSON, said)
+            yield found or FileRow(row, row, {}, Reason.NOT_JSON, said)
 
 
 def sample_files(source: Source, largest: int = CELL_LIMIT) -> Iterator[bytes]:

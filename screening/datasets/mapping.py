@@ -37,9 +37,6 @@ DERIVED = ("cleaned text",)
 _SCREENED = ("text", "reply")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
-HOW_TO_SAY = "On the page: Confirm columns, More columns. Command line: --{option}-column {name}. API: `mapping`."
-"""Where what is asked of columns is said."""
-
 _LONGEST_NAME, _NAMES_SHOWN = 40, 30
 _STRICT = ConfigDict(extra="forbid")
 
@@ -183,15 +180,21 @@ def _first_known(names: Iterable[str], columns: Mapping[str, str]) -> str | None
     return next((columns[name] for name in names if name in columns), None)
 
 
-def propose_turns(columns: Iterable[str]) -> dict[str, str | None]:
-    """Of a file with a turn a row, by known names: who speaks, in which order, when, and the turn's id.
+def begun_reading(kept: ConversationReading | None, shape: Shape, columns: Iterable[str]) -> ConversationReading:
+    """How conversations of this shape are read before a person says more: as was kept for it and, of a turn a row, by
+    known names: who speaks, in which order, when, and the turn's id.
 
-    >>> propose_turns(["conv_id", "Role", "text", "turn"])
-    {'role': 'Role', 'order': 'turn', 'time': None, 'turn_id': None}
+    >>> begun = begun_reading(None, Shape.ROWS, ["conv_id", "Role", "text", "turn"])
+    >>> begun.role, begun.order, begun.time, begun.turn_id
+    ('Role', 'turn', None, None)
     """
+    begun = kept if kept is not None and kept.shape is shape else ConversationReading(shape=shape)
+    if shape is not Shape.ROWS:
+        return begun
     by_name = {normalised_name(column): column for column in reversed(tuple(columns))}
-    found = {part: _first_known(names, by_name) for part, names in WORDS["turns"].items()}
-    return found | ({"turn_id": None} if found["turn_id"] == found["order"] else {})
+    found: dict[str, Any] = {part: _first_known(names, by_name) for part, names in WORDS["turns"].items()}
+    found |= {"turn_id": None} if found["turn_id"] == found["order"] else {}
+    return replace(begun, **{part: getattr(begun, part) or column for part, column in found.items()})
 
 
 def rivals(columns: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
@@ -237,7 +240,9 @@ def known_as(column: str) -> str:
     return " ".join(normalised_name(_HUMP.sub(" ", column)).replace("_", " ").replace("-", " ").split())
 
 
-def chosen_mapping(columns: tuple[str, ...], mapping: ColumnMapping | None) -> ColumnMapping:
+def chosen_mapping(
+    columns: tuple[str, ...], mapping: ColumnMapping | None, named: Collection[str] = ()
+) -> ColumnMapping:
     """The mapping to read with: the given one, checked, or the proposal. ColumnsUnclear as `proposed_mapping`."""
     if mapping is None:
         return proposed_mapping(columns)
@@ -246,7 +251,7 @@ def chosen_mapping(columns: tuple[str, ...], mapping: ColumnMapping | None) -> C
     reading = mapping.conversation
     if reading is not None and reading.shape is Shape.ROWS and None in (mapping.id, reading.role):
         raise ColumnsUnclear("With a turn a row, say which columns name the conversation and who speaks.")
-    if mapping.group is not None and mapping.group == mapping.label:
+    if mapping.group is not None and mapping.group == mapping.label and "group" not in named:
         return replace(mapping, group=None)  # what was proposed before somebody said that it is the label
     return mapping
 
@@ -260,13 +265,14 @@ def proposed_mapping(columns: tuple[str, ...], said: Collection[str] = ()) -> Co
         raise ColumnsUnclear(
             "No column is known to hold the text. The first row must name the columns, one of them text, post, "
             f"message or the like. It names {count_of(len(columns), 'column')}{': ' + shown if shown else ''}. Say "
-            f"which one holds the text. {HOW_TO_SAY.format(option='text', name='NAME')}",
+            "which one holds the text.",
+            option="text",
         )
     for role, names in rivals(columns).items():
         if role not in said:
             which = ", or join them." if role == "text" else "."
-            sentence = f"{len(names)} columns could be the {role}: {', '.join(names)}. Say which one it is{which}"
-            raise ColumnsUnclear(f"{sentence} {HOW_TO_SAY.format(option=role, name='NAME')}")
+            several = f"{len(names)} columns could be the {role}: {', '.join(names)}"
+            raise ColumnsUnclear(f"{several}. Say which one it is{which}", option=role)
     return proposal or propose_mapping((*columns, "text")) or ColumnMapping(text="text")
 
 

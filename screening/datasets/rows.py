@@ -36,9 +36,15 @@ class FileRefused(Exception):
 
 
 class ColumnsUnclear(FileRefused):
-    """A person must say which column is what, or which are joined; `read_table` says which the file has."""
+    """A person must say which column is what, or which are joined, with this ``option`` for a column of this name.
+    `read_table` says which columns the file has.
+    """
 
     columns: tuple[str, ...] = ()
+
+    def __init__(self, sentence: str, *, option: str = "", name: str = "NAME") -> None:
+        how = f" On the page: Confirm columns, More columns. Command line: --{option}-column {name}. API: `mapping`."
+        super().__init__(sentence + how if option else sentence)
 
 
 class FileFormat(StrEnum):
@@ -194,14 +200,14 @@ def require_few_columns(columns: Sequence[str]) -> None:
 @dataclass(frozen=True, slots=True)
 class FileRow:
     """One data row (numbered from 1) at a physical line (from 1): its cells by column, or what is wrong with it.
-    ``cells`` are those of a row that does not fit, as they stand; their columns are in doubt, the first one's is not.
-    Of a conversation that cannot be read they are the words that can. One that can stands in ``talk``, its text's cell
-    empty; so many ``turns`` were read for the first of its cases.
+    ``cells`` are those of a row that does not fit and has no ``fields``, as they stand; their columns are in doubt, the
+    first one's is not. Of a conversation that cannot be read they are the words that can. One that can stands in
+    ``talk``, its text's cell empty; so many ``turns`` were read for the first of its cases.
     """
 
     row: int
     line: int
-    fields: Fields | None
+    fields: Fields
     problem: Reason | None = None
     detail: str = ""
     cells: tuple[str, ...] = ()
@@ -218,33 +224,34 @@ class FileRow:
         found, expected = len(cells), len(columns)
         if found != expected:
             problem = Reason.EXTRA_CELLS if found > expected else Reason.MISSING_CELLS
-            return cls(row, line, None, problem, f"{found} cells where the header has {expected}", tuple(cells))
+            return cls(row, line, {}, problem, f"{found} cells where the header has {expected}", tuple(cells))
         if all(normalised_name(cell) == normalised_name(name) for cell, name in zip(cells, columns, strict=True)):
-            return cls(row, line, None, Reason.HEADER_REPEATED, "the header again", tuple(cells))
+            return cls(row, line, {}, Reason.HEADER_REPEATED, "the header again", tuple(cells))
         return cls(row, line, dict(zip(columns, cells, strict=True)))
 
     def single(self, name: str | None) -> str | None:
         """The one value in a column; None where there is none, or a list or an object."""
-        cell = None if name is None or self.fields is None else self.fields.get(name)
+        cell = None if name is None else self.fields.get(name)
         return None if isinstance(cell, Nested) else cell
 
     def content(self, name: str) -> object:
         """What stands in a column: a list or an object as such."""
-        cell = (self.fields or {}).get(name)
+        cell = self.fields.get(name)
         return json.loads(cell) if isinstance(cell, Nested) else cell
 
     def with_fields(self, changed: Fields) -> "FileRow":
         """The same with other single values in these columns."""
-        return replace(self, fields=(self.fields or {}) | changed)
+        return replace(self, fields=self.fields | changed)
 
     def characters(self) -> int:
         """Of all that it holds."""
-        cells = self.cells if self.fields is None else self.fields.values()
         turns = self.talk.turns if self.talk else ()
-        return sum(len(cell) for cell in cells if cell) + sum(len(turn.text) for turn in turns)
+        cells = (*self.cells, *self.fields.values(), *(turn.text for turn in turns))
+        return sum(len(cell) for cell in cells if cell)
 
 
-Rows = Iterator[FileRow | None]
+Rows = Iterator[FileRow]
+Lines = Iterator[FileRow | None]
 """The rows of a file in their order; None is a line without cells: not a row, but counted."""
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -266,7 +273,7 @@ class FileLayout:
 
     source: Source
     format: str
-    read: Callable[[], Rows]
+    read: Callable[[], Lines]
     columns: tuple[str, ...] = ()
     encoding: Encoding | None = None
     separator: str | None = None
@@ -299,17 +306,16 @@ def limited(rows: Rows, most: int, *, longest: int | None = FILE_LIMITS.row) -> 
     """The same rows. FileRefused, with the row, where they are more or longer than is read."""
     characters = 0
     for one in rows:
-        if one is not None:
-            characters += (length := one.characters())
-            if longest is not None and length > longest:
-                raise FileRefused(f"row {one.row} holds more than {longest:,} characters.", line=one.line)
-            if characters > most:
-                raise FileRefused(
-                    f"Up to row {one.row:,} the file unpacks to more than {most:,} characters. At most "
-                    f"{FILE_LIMITS.characters:,} are read, and at most {FILE_LIMITS.expansion} times what the file has "
-                    "in bytes. Send it in parts, as CSV."
-                )
-            require_few_rows(one.row)
+        characters += (length := one.characters())
+        if longest is not None and length > longest:
+            raise FileRefused(f"row {one.row} holds more than {longest:,} characters.", line=one.line)
+        if characters > most:
+            raise FileRefused(
+                f"Up to row {one.row:,} the file unpacks to more than {most:,} characters. At most "
+                f"{FILE_LIMITS.characters:,} are read, and at most {FILE_LIMITS.expansion} times what the file has in "
+                "bytes. Send it in parts, as CSV."
+            )
+        require_few_rows(one.row)
         yield one
 
 

@@ -8,42 +8,26 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
 
 from screening.datasets.mapping import is_known
 from screening.datasets.rows import (
     CELL_LIMIT,
     SEPARATORS,
+    WORDS,
     Encoding,
     FileFormat,
     FileLayout,
     FileRefused,
     FileRow,
+    Lines,
     Reason,
-    Rows,
     Source,
     open_source,
-    require_few_columns,
     unique_names,
 )
 
 _HEAD, _CHUNK, _SAMPLE = 1 << 12, 1 << 20, 1 << 18
-_SIGNATURES: tuple[tuple[bytes, str], ...] = (
-    (b"\x1f\x8b", "a gzip archive"),
-    (b"%PDF", "a PDF document"),
-    (b"\xd0\xcf\x11\xe0", "an old Office document (such as .xls)"),
-    (b"BZh", "a bzip2 archive"),
-    (b"\xfd7zXZ", "an xz archive"),
-    (b"7z\xbc\xaf", "a 7-Zip archive"),
-    (b"\x28\xb5\x2f\xfd", "a Zstandard archive"),
-    (b"Rar!", "a RAR archive"),
-    (b"SQLite format 3", "an SQLite database"),
-    (b"\x89PNG", "a picture"),
-    (b"\xff\xd8\xff", "a picture"),
-    (b"GIF8", "a picture"),
-    (b"\x7fELF", "a program"),
-    (b"{\\rtf", "an RTF document"),
-)
+_SIGNATURES = {start.encode("latin-1"): name for name, starts in WORDS["no_rows"].items() for start in starts}
 _MARKUP = (b"<!doctype", b"<html", b"<?xml", b"<head", b"<body", b"<table")
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -65,7 +49,7 @@ def require_text(source: Source) -> None:
     """FileRefused where it is empty or holds no rows of text: an archive, a document, a web page."""
     with open_source(source) as stream:
         head = stream.read(_HEAD)
-    what = next((name for signature, name in _SIGNATURES if head.startswith(signature)), None)
+    what = next((name for signature, name in _SIGNATURES.items() if head.startswith(signature)), None)
     if head.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_MARKUP):
         what = "a web page or XML"
     if what is not None:
@@ -79,6 +63,11 @@ def open_text(source: Source, encoding: Encoding, newline: str = "") -> io.TextI
     name = encoding.name
     errors = "surrogateescape" if name.startswith("utf-8") else "surrogatepass" if name.startswith("utf") else "strict"
     return io.TextIOWrapper(open_source(source), encoding=name, errors=errors, newline=newline)
+
+
+def decode(content: bytes) -> str:
+    """The words of a file, in whatever encoding it is. Raises FileRefused."""
+    return open_text(content, detect_encoding(content)).read()
 
 
 def detect_encoding(source: Source) -> Encoding:
@@ -167,16 +156,8 @@ _LONE_RETURN = "\ud800\udc0d"
 UTF-16 makes one character of the two halves, and bytes that are not UTF-8 become others."""
 
 Fit = tuple[int, float, int]
-
-
-class _Record(NamedTuple):
-    line: int
-    last_line: int
-    cells: list[str]
-
-    @property
-    def blank(self) -> bool:
-        return not self.cells or (len(self.cells) == 1 and not self.cells[0].strip())
+Records = Iterator[tuple[int, int, list[str]]]
+"""The first line of each, its last line, and its cells: none where the line is blank."""
 
 
 def find_delimited(source: Source, encoding: Encoding) -> FileLayout:
@@ -199,7 +180,6 @@ def find_delimited(source: Source, encoding: Encoding) -> FileLayout:
     if not found:
         raise refusals[0]
     _, separator, columns = max(found, key=lambda one: one[0])
-    require_few_columns(columns)
     return FileLayout(
         source=source,
         format=FileFormat.DELIMITED,
@@ -210,17 +190,17 @@ def find_delimited(source: Source, encoding: Encoding) -> FileLayout:
     )
 
 
-def _fit(records: Iterator[_Record]) -> tuple[Fit, tuple[str, ...]]:
+def _fit(records: Records) -> tuple[Fit, tuple[str, ...]]:
     """How well a separator fits (recognised columns, then rows as long as the header, then its columns), and the header
     that it makes. A lone column says nothing: the preferred separator stays.
     """
     columns, lengths = tuple[str, ...](), list[int]()
     try:
-        for record in records:
-            if not record.blank:
-                columns = columns or unique_names(record.cells)
-                lengths.append(len(record.cells))
-            if columns and (len(columns) == 1 or record.line > _SAMPLED_LINES):
+        for line, _, cells in records:
+            if cells:
+                columns = columns or unique_names(cells)
+                lengths.append(len(cells))
+            if columns and (len(columns) == 1 or line > _SAMPLED_LINES):
                 break
     except FileRefused:
         if not columns:
@@ -232,22 +212,18 @@ def _fit(records: Iterator[_Record]) -> tuple[Fit, tuple[str, ...]]:
     return (sum(map(is_known, columns)), same if len(columns) > 1 else 0.0, len(columns)), columns
 
 
-def _read(records: Callable[[], Iterator[_Record]], separator: str, columns: tuple[str, ...]) -> Rows:
+def _read(records: Callable[[], Records], separator: str, columns: tuple[str, ...]) -> Lines:
     """Every data row and blank line but the header. FileRefused, with the line, at a quote that is not closed."""
     row = -1
-    for record in records():
-        if record.blank:
+    for line, last, cells in records():
+        row += bool(cells)
+        if not cells:
             yield None
-            continue
-        row += 1
-        if row == 0:
-            continue
-        found = FileRow.of_cells(row, record.line, columns, record.cells)
-        if found.problem is None and record.last_line > record.line and _swallows_rows(record.cells, separator):
-            lines = f"{record.line} to {record.last_line}"
-            detail = f"one cell spans lines {lines} and contains what looks like further rows"
-            found = FileRow(row, record.line, None, Reason.ROWS_MERGED, detail, tuple(record.cells))
-        yield found
+        elif row > 0 and last > line and len(cells) == len(columns) and _swallows_rows(cells, separator):
+            detail = f"one cell spans lines {line} to {last} and contains what looks like further rows"
+            yield FileRow(row, line, {}, Reason.ROWS_MERGED, detail, tuple(cells))
+        elif row > 0:
+            yield FileRow.of_cells(row, line, columns, cells)
 
 
 def _swallows_rows(cells: list[str], separator: str) -> bool:
@@ -259,7 +235,7 @@ def _swallows_rows(cells: list[str], separator: str) -> bool:
     return any(following.search(cell) for cell in cells[1:])
 
 
-def _records(source: Source, encoding: Encoding, newline: str, announced: bool, separator: str) -> Iterator[_Record]:
+def _records(source: Source, encoding: Encoding, newline: str, announced: bool, separator: str) -> Records:
     csv.field_size_limit(CELL_LIMIT)  # the module's own limit of 131,072 would refuse texts that are merely long
     number = length = 0
     first, of_record = 1, list[str]()
@@ -288,12 +264,12 @@ def _records(source: Source, encoding: Encoding, newline: str, announced: bool, 
             first, length = number + 1, 0
             of_record.clear()
             try:
-                cells = next(reader)
+                cells = [cell.replace(_LONE_RETURN, "\r") for cell in next(reader)]
             except StopIteration:
                 return
             except csv.Error as error:
                 raise _refusal(str(error), of_record, first) from None
-            yield _Record(first, number, [cell.replace(_LONE_RETURN, "\r") for cell in cells])
+            yield first, number, [] if len(cells) == 1 and not cells[0].strip() else cells
 
 
 def _refusal(error: str, lines: list[str], first: int) -> FileRefused:

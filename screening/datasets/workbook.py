@@ -22,11 +22,10 @@ from screening.datasets.rows import (
     FileRefused,
     FileRow,
     Formula,
-    Rows,
+    Lines,
     Source,
     damage_refused,
     open_source,
-    require_few_columns,
     unique_names,
 )
 from screening.settings import FILE_LIMITS
@@ -66,9 +65,7 @@ def find_workbook(source: Source, wanted: str | None = None) -> FileLayout | Non
         name = wanted or names[0]
         for line, cells in book.rows(name):
             if cells:
-                header = [cells.get(place, "") for place in range(max(cells) + 1)]
-                require_few_columns(header)
-                columns = unique_names(header)
+                columns = unique_names([cells.get(place, "") for place in range(max(cells) + 1)])
                 read = partial(_read, source, name, columns, line)
                 return FileLayout(
                     source=source, format=FileFormat.WORKBOOK, read=read, columns=columns, sheet=name, sheets=names
@@ -76,7 +73,7 @@ def find_workbook(source: Source, wanted: str | None = None) -> FileLayout | Non
     raise FileRefused("The sheet of the workbook that is read has no rows.", sheets=names)
 
 
-def _read(source: Source, sheet: str, columns: tuple[str, ...], header_line: int) -> Rows:
+def _read(source: Source, sheet: str, columns: tuple[str, ...], header_line: int) -> Lines:
     """Every row below the header; the line is the row number Excel shows."""
     row, width = 0, len(columns)
     with _opened(source) as book:

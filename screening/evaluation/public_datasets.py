@@ -14,11 +14,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Self
 
-from screening.datasets.reader import Table, file_layout, rows_of
-from screening.datasets.rows import Fields, FileRefused, NewCase, Source, map_label, normalised_name
+from screening.datasets.formats import file_layout, rows_of
+from screening.datasets.reader import Table
+from screening.datasets.rows import Fields, FileLayout, FileRefused, NewCase, Source, map_label, normalised_name
 from screening.evaluation.recording import Item
 from screening.labels import LABELS, Label
 from screening.pipeline.draws import ScreenedText, screened_thread
@@ -189,14 +189,14 @@ def load_swmh(files: Files, *, per_subreddit: int = PER_SUBREDDIT, seed: int = S
     )
 
 
-def load_table(path: Path, table: Table) -> EvaluationData:
+def load_table(table: Table) -> EvaluationData:
     """A user's own file, as it was read. ValueError for label distributions that are none."""
     rows = [row for row in table.rows() if isinstance(row, NewCase)]
-    column = table.profile.mapping.label
+    column = table.mapping.label
     data = EvaluationData.of(
         rows,
         (
-            ("rows in the file", table.profile.rows),
+            ("rows in the file", table.row_count),
             ("accepted", len(rows)),
             ("with a reference label", sum(row.reference is not None for row in rows)),
         ),
@@ -206,17 +206,15 @@ def load_table(path: Path, table: Table) -> EvaluationData:
         else f"column “{column}” of the file; who gave the labels is not stated",
     )
     texts = {row.row: item.text for row, item in zip(data.rows, data.items, strict=True)}
-    return replace(data, distributions=_distributions(path, table, texts))
+    return replace(data, distributions=_distributions(table, texts))
 
 
-def _distributions(
-    path: Path, table: Table, texts: Mapping[int, ScreenedText]
-) -> dict[ScreenedText, dict[Label, float]]:
-    columns = {normalised_name(name): name for name in table.profile.columns}
+def _distributions(table: Table, texts: Mapping[int, ScreenedText]) -> dict[ScreenedText, dict[Label, float]]:
+    columns = {normalised_name(name): name for name in table.columns}
     if not set(SHARES) <= set(columns):
         return {}
     given: dict[ScreenedText, dict[Label, float]] = {}
-    for row, fields in rows_beside(path, table, "the probabilities in p_safe, p_unsafe and p_escalate"):
+    for row, fields in rows_beside(table, "the probabilities in p_safe, p_unsafe and p_escalate"):
         if row in texts:
             try:
                 shares = {label: float(fields.get(columns[name]) or "") for name, label in SHARES.items()}
@@ -243,36 +241,33 @@ def announcement(data: EvaluationData) -> Iterator[str]:
     yield f"reference labels: {_count_names(labels)}; from {data.provenance}"
 
 
-def published_rows(
-    source: Source, columns: frozenset[str], *, sheet: str | None = None
-) -> Iterator[tuple[int, Fields]]:
+def published_rows(source: Source, columns: frozenset[str]) -> Iterator[tuple[int, Fields]]:
     """Row number and cells of every row. FileRefused for a row that does not fit or a file without ``columns``.
 
     A published file is complete or it is not that file: here one damaged row refuses all of it.
     """
-    layout = file_layout(source, sheet)
-    if layout.columns and not columns <= set(layout.columns):
-        raise FileRefused(f"The file has no column {', '.join(sorted(columns - set(layout.columns)))}.")
-    for record in rows_of(layout):
-        if record is None:
-            continue
-        if record.fields is None:
-            raise FileRefused(f"row {record.row} does not fit: {record.detail}.", line=record.line)
-        if missing := columns - record.fields.keys():
-            raise FileRefused(f"row {record.row} has no {', '.join(sorted(missing))}.", line=record.line)
-        yield record.row, record.fields
+    return _cells(file_layout(source), columns)
 
 
-def rows_beside(
-    source: Source, table: Table, what: str, columns: frozenset[str] = frozenset()
-) -> Iterator[tuple[int, Fields]]:
-    """As `published_rows`, numbered as the rows of the table that was read from the file. ``what`` is wanted of them.
+def rows_beside(table: Table, what: str, columns: frozenset[str] = frozenset()) -> Iterator[tuple[int, Fields]]:
+    """As `published_rows`, numbered as the rows of the table. ``what`` is wanted of them.
 
     ValueError where the table's rows are conversations: they are counted anew, and the numbers are of other rows.
     """
-    if table.profile.mapping.conversation is not None:
+    if table.mapping.conversation is not None:
         raise ValueError(
             f"{what} belong to rows of the file. Read as conversations, rows become other cases, counted anew, so that "
             "nobody can tell which case they are of."
         )
-    return published_rows(source, columns, sheet=table.layout.sheet)
+    return _cells(table.layout, columns)
+
+
+def _cells(layout: FileLayout, columns: frozenset[str]) -> Iterator[tuple[int, Fields]]:
+    if layout.columns and not columns <= set(layout.columns):
+        raise FileRefused(f"The file has no column {', '.join(sorted(columns - set(layout.columns)))}.")
+    for row in rows_of(layout):
+        if row.problem is not None:
+            raise FileRefused(f"row {row.row} does not fit: {row.detail}.", line=row.line)
+        if missing := columns - row.fields.keys():
+            raise FileRefused(f"row {row.row} has no {', '.join(sorted(missing))}.", line=row.line)
+        yield row.row, row.fields

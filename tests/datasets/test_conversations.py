@@ -188,7 +188,7 @@ def test_turns_in_rows_without_an_order_a_role_or_a_name() -> None:
     assert {name: row.detail for name, row in refused(content, ORDERED).items()} == turns["refused"]
     table = read_table(content, mapping=ORDERED)
     assert [case.external_id for case in cases(table)] == ["e", "g"]
-    assert [row.row for row in table.rows()] == list(range(1, table.profile.rows + 1))
+    assert [row.row for row in table.rows()] == list(range(1, table.row_count + 1))
     with pytest.raises(FileRefused, match=r"Line 3: row 2 does not fit .* a conversation would lack a turn"):
         read_table(b"id,role,text,n\na,user,x,1\na,user\na,user,y,3\n", mapping=ORDERED)
     long = "id,role,text,n\n" + "".join(f"a,user,x,{at}\n" for at in range(MOST_TURNS + 1))

@@ -59,7 +59,7 @@ def test_a_column_is_found_by_name_and_one_named_twice_keeps_its_cells_apart() -
             find_column(name, columns)
     mapping = ColumnMapping(text="text (column 3)", joined=("text (column 2)",), id="id")
     table = read_table(b"id,text,text,note,note\n1,a,b,c,d\n", mapping=mapping)
-    assert table.profile.columns == ("id", "text (column 2)", "text (column 3)", "note (column 4)", "note (column 5)")
+    assert table.columns == ("id", "text (column 2)", "text (column 3)", "note (column 4)", "note (column 5)")
     assert read(table, "text") == ["b\n\na"]
 
 
@@ -320,11 +320,11 @@ def test_a_saved_folder_says_what_its_label_numbers_stand_for(tmp_path: Path) ->
 
 def test_names_of_columns_are_known_in_every_spelling_and_of_several_questions_the_label_is_asked() -> None:
     for name in ("tweet", "full_text", "note_text", "questionText", "dialog", "Post-Body"):
-        assert read_table(f"{name}\nsoup\n".encode()).profile.mapping.text == name
-    mapping = read_table(FIELD / "f11_columns.csv").profile.mapping
+        assert read_table(f"{name}\nsoup\n".encode()).mapping.text == name
+    mapping = read_table(FIELD / "f11_columns.csv").mapping
     assert (mapping.text_columns(), mapping.id) == (("post_title", "post_body"), "post_id")
     category = ColumnMapping(text="text", id="id", label="category", group="category")
-    assert read_table(FIELD / "f15_category.csv", mapping=category).profile.mapping.group is None
+    assert read_table(FIELD / "f15_category.csv", mapping=category).mapping.group is None
     answers = {"values": {"risk": {"value": "safe"}, "lang": {"value": "en"}}}
     with pytest.raises(ColumnsUnclear, match="could be the label"):
         read_table(json.dumps([{"id": 1, "fields": {"text": "soup"}, "responses": [answers]}]).encode())
@@ -338,22 +338,22 @@ def test_a_column_of_sentences_that_nobody_reads_is_asked_about(name: str, cell:
             read_table(content, mapping=mapping)
         assert asked.value.columns == ("id", "text", name)
     left = read_table(content, mapping=ColumnMapping(text="text", id="id", unread=(name,)))
-    assert left.profile.unread == (name,) and len(list(left.rows())) == 2
+    assert left.unread == (name,) and len(list(left.rows())) == 2
     few = b"id,text,kind\n" + b"".join(b"%d,soup,very much like the others\n" % n for n in range(99))
-    assert read_table(few).profile.unread == ("kind",), "the same few words over and over are no sentences"
+    assert read_table(few).unread == ("kind",), "the same few words over and over are no sentences"
 
 
 def test_an_id_that_stands_at_two_texts_is_none_and_a_rounded_one_is_told() -> None:
     table = read_table(FIELD / "f18_rounded_ids.csv")
-    assert read(table, "id") == ["1", "2", "3"] and table.profile.mapping.group is None
+    assert read(table, "id") == ["1", "2", "3"] and table.mapping.group is None
     assert any("rounded by a spreadsheet" in one for one in table.warnings)
     person = b"id,subreddit,text\n7,a,soup\n7,b,rain\n"
     for given in (None, ColumnMapping(text="text", id="id")):
-        mapping = read_table(person, mapping=given).profile.mapping
+        mapping = read_table(person, mapping=given).mapping
         assert (mapping.id, mapping.group) == (None, "id")
     assert "The column id is no id" in read_table(person).warnings[0]
     chosen = ColumnMapping(text="text", id="id", group="subreddit")
-    assert read_table(person, mapping=chosen).profile.mapping.group == "subreddit"
+    assert read_table(person, mapping=chosen).mapping.group == "subreddit"
 
 
 @pytest.mark.parametrize(
@@ -366,8 +366,8 @@ def test_an_id_that_stands_at_two_texts_is_none_and_a_rounded_one_is_told() -> N
         (lines({"id": 1, "text": f"Cleo: {RISK}"}, *({"id": n, "text": "Reed: hi"} for n in (2, 3))),
          talk("text", speakers=SPEAKERS)),
         (lines({"id": 1, "messages": said(RISK, "")}), TURNS),
-        (lines({"id": 1, "messages": [{"role": "who", "content": RISK}]},
-               *({"id": n, "messages": said("hi")} for n in (2, 3))), TURNS),
+        (lines({"id": 1, "messages": [{"role": "who", "content": RISK}]}, {"id": 2, "messages": said("hi")}), TURNS),
+        (f"id,who,text\n1,bot,{RISK}\n2,user,hi\n3,user,hi\n".encode(), talk("text", Shape.ROWS, role="who")),
     ],
 )  # fmt: skip
 def test_a_row_that_cannot_be_read_and_states_a_risk_is_a_case_for_a_person(
@@ -375,7 +375,7 @@ def test_a_row_that_cannot_be_read_and_states_a_risk_is_a_case_for_a_person(
 ) -> None:
     table = read_table(source, mapping=mapping)
     found = list(table.rows())
-    assert len(found) == table.profile.rows
+    assert len(found) == table.row_count
     (urgent,) = (row for row in found if isinstance(row, NewCase) and row.not_screened)
     assert Flag.ROW_REJECTED in urgent.text.flags and not STATED.isdisjoint(urgent.text.flags)
     assert urgent.text.refuses_screening and RISK in urgent.text.stored

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from screening.datasets import reader
+from screening.datasets import formats
 from screening.datasets.mapping import ColumnMapping
 from screening.datasets.reader import read_table
 from screening.datasets.rows import (
@@ -148,7 +148,7 @@ def test_every_row_is_accepted_under_its_own_id_or_rejected(content: bytes, fact
          ("2 texts end near Excel's limit of 32,767 characters and may have been cut there.",)),
         (b"id,text\n1," + b"x" * 32_769 + b"\n", "warnings", ()),
         (b"id,text,label\n1,a,safe\n1,a,unsafe\n2,b,safe\n2,b,safe\n2,b,safe\n3,c,\n3,c,unsafe\n",
-         "profile.label_values", {"safe": 3, "unsafe": 1, "safe | unsafe": 1}),
+         "label_values", {"safe": 3, "unsafe": 1, "safe | unsafe": 1}),
         (b"id,text,label\n1,a,0\n2,b,1\n", "unmapped", ("0", "1")),
         (b"id,text,label\n1,a,0\n2,b,1\n3,c,2\n", "labels", {}),
         (b"id,text,label\n1,a,1\n2,b,1\n", "unmapped", ("1",)),
@@ -235,7 +235,7 @@ def test_any_bytes_are_refused_or_reconciled(content: bytes) -> None:
     except FileRefused as refused:
         assert str(refused)
         return
-    assert [row.row for row in rows] == list(range(1, table.profile.rows + 1))
+    assert [row.row for row in rows] == list(range(1, table.row_count + 1))
     ids = [row.external_id for row in rows if isinstance(row, NewCase)]
     assert len(ids) == len(set(ids))
 
@@ -252,7 +252,7 @@ def test_a_well_written_file_keeps_each_text_with_its_id(
     stream = io.StringIO(newline="")
     csv.writer(stream, delimiter=separator, quoting=csv.QUOTE_ALL).writerows([("id", "text"), *cells])
     table = read_table(stream.getvalue().encode(encoding))
-    named = table.profile.mapping.id is not None  # an id that stands at two texts is none: rows are numbered
+    named = table.mapping.id is not None  # an id that stands at two texts is none: rows are numbered
     for number, (row, (identity, text)) in enumerate(zip(table.rows(), cells, strict=True), 1):
         if isinstance(row, NewCase):
             assert (row.external_id, original_text(row.text)) == (identity if named else str(number), text)
@@ -291,7 +291,7 @@ def subtitles(source: Source, _sheet: str | None) -> FileLayout | None:
 def test_a_new_file_format_is_one_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     time = b"00:00:01,000 --> 00:00:02,000\n"
     content = b"1\n" + time + b"hello\nthere\n\n2\n" + time + b"\n3\n" + time + b"I want to\ndie tonight\n"
-    monkeypatch.setattr(reader, "READERS", [subtitles, *reader.READERS])
+    monkeypatch.setattr(formats, "READERS", [subtitles, *formats.READERS])
     table = read_table(content)
     assert read(table, "id text") == [("1", "hello\nthere"), Reason.EMPTY_TEXT, ("3", "I want to\ndie tonight")]
     assert Flag.STATED_IMMINENT in read(table, "flags")[2]

@@ -52,7 +52,7 @@ def hand_over(db: Database, path: Path, chosen: Settings) -> Upload:
         kept = intake.keep(chosen.data_directory / intake.BY_PEOPLE, path.name, stream, LOCAL_USER.id)
     table = read_table(kept.path, kept.name)
     batch_id = open_for(db, path, chosen)
-    confirmed = replace(kept, mapping=table.profile.mapping, label_values=dict(table.labels))
+    confirmed = replace(kept, mapping=table.mapping, label_values=dict(table.labels))
     return intake.begin(confirmed, lambda: batch_id)
 
 

@@ -307,7 +307,7 @@ async def test_an_evaluation_beside_a_worker_screens_no_case_that_it_is_at(
 
     monkeypatch.setattr("commands.screen.batch_state", state)
     write_posts(tmp_path / "posts.csv", 6)
-    data = load_table(tmp_path / "posts.csv", read_table(tmp_path / "posts.csv", "posts.csv"))
+    data = load_table(read_table(tmp_path / "posts.csv", "posts.csv"))
     chosen = settings(database_url, {"sampler": "simulated", "simulated_latency_s": 0.05})
     write(db, text(NEVER_TWO_STARTS[db.kind]))
     with only_worker(db):
