@@ -21,7 +21,7 @@ from screening.review.triage import Placement, Priority, due_at, ordinary_why, r
 from storage.audit_log import Detail, append
 from storage.batches.batch_state import BatchState, Standing, batch_row, is_cancelled, standings
 from storage.batches.pending import batches_with_ready_cases
-from storage.database import Database, insert_into
+from storage.database import Database, insert_into, record
 from storage.schema.columns import Moment
 from storage.schema.engine import case_errors, node_runs
 from storage.schema.intake import batches, cases, pending_cases
@@ -189,12 +189,14 @@ class StalledBatch:
 
 def stalled_batches(db: Database, now: datetime, after: timedelta = NOTICED_AFTER) -> tuple[StalledBatch, ...]:
     """What has stalled for ``after`` or longer, the longest first, whatever reaches its batch has."""
+    error = case_errors.c
+    counted = select(error.kind, func.count().label("waiting"), func.min(error.at, type_=Moment).label("since"))
+    joined = counted.select_from(pending_cases).join(case_errors, error.id == _error(func.max))
+    failed = _waits.ready_at.is_(None), error.kind != "unwatched", ~is_cancelled(_waits.batch_id)
     with db.read() as conn:
-        failed = [
-            StalledBatch(batch_id=None, cause=row.kind, since=row.since, waiting=row.waiting)
-            for row in conn.execute(_failures_by_kind())
-        ]
-        found = [*_stalled_batches(conn, now, after), *failed]
+        rows = conn.execute(joined.where(*failed).group_by(error.kind))
+        by_themselves = [record(StalledBatch, row, batch_id=None, cause=row.kind) for row in rows]
+        found = [*_stalled_batches(conn, now, after), *by_themselves]
     return tuple(sorted(found, key=lambda one: one.since))
 
 
@@ -217,7 +219,10 @@ def bring_in(db: Database, now: datetime) -> int:
     for one in still:
         of_batch = (_waits.batch_id == one.batch_id, _waits.ready_at.is_not(None))
         count += _enter_all(db, _outside(literal(one.cause)).where(*of_batch), now)
-    return count + _enter_all(db, _failed(now - after), now)
+    # and what failed by itself, that long after its first failure: it may have been tried for a while before it parked
+    early = exists().where(_first.c.id == _error(func.min), _first.c.at <= now - after)
+    failed = _outside(case_errors.c.kind).join(case_errors, case_errors.c.id == _error(func.max))
+    return count + _enter_all(db, failed.where(_waits.ready_at.is_(None), early, ~is_cancelled(_waits.batch_id)), now)
 
 
 def _stalled_batches(conn: Connection, now: datetime, after: timedelta) -> Sequence[StalledBatch]:
@@ -310,26 +315,8 @@ def _enter_all(db: Database, query: Select[Any], now: datetime) -> int:
             return count
 
 
-def _failed(before: datetime) -> Select[Any]:
-    """What failed by itself and waits for a retry request, since ``before`` or longer: since its first failure, as it
-    may have been tried for a long while before it was given up.
-    """
-    query = _outside(case_errors.c.kind).join(case_errors, case_errors.c.id == _error(func.max))
-    early = exists().where(_first.c.id == _error(func.min), _first.c.at <= before)
-    return query.where(_waits.ready_at.is_(None), early, ~is_cancelled(_waits.batch_id))
-
-
 def _error(which: Callable[[ColumnElement[int]], ColumnElement[int]]) -> ColumnElement[int]:
     """The id of a waiting case's first (`func.min`) or last error."""
     error = case_errors.alias()
     of_case = select(which(error.c.id)).where(error.c.case_id == _waits.case_id)
     return of_case.correlate(pending_cases).scalar_subquery()
-
-
-def _failures_by_kind() -> Select[Any]:
-    """What failed by itself, by the kind of its last error."""
-    error = case_errors.c
-    counted = select(error.kind, func.count().label("waiting"), func.min(error.at, type_=Moment).label("since"))
-    joined = counted.select_from(pending_cases).join(case_errors, error.id == _error(func.max))
-    failed = _waits.ready_at.is_(None), error.kind != "unwatched", ~is_cancelled(_waits.batch_id)
-    return joined.where(*failed).group_by(error.kind)

@@ -24,7 +24,7 @@ from storage.batches import counts
 from storage.batches.batch_state import TAKES_ROWS, batch_row, change, standing, standings
 from storage.batches.counts import PENDING, Kind
 from storage.batches.entries import enter_unscreened
-from storage.database import Database, Source, reading
+from storage.database import Database, Source, reading, record
 from storage.schema import batches, cases, live_runs, pending_cases, rejected_rows
 from storage.schema.columns import new_id, shared_now
 
@@ -126,8 +126,7 @@ def read_rejected(db: Database, actor: Actor, batch_id: str) -> Iterator[Rejecte
         with db.read() as conn:
             page = text_page(conn, query)
         for found in page:
-            fields = {name: value for name, value in found._mapping.items() if name != "batch_id"}
-            yield RejectedRow(**fields)
+            yield record(RejectedRow, found)
         if not page:
             return
         last = page[-1].row

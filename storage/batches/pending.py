@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from math import floor
 from typing import Any
 
-from sqlalchemy import Connection, Integer, Row, Select, bindparam, func, or_, select, update
+from sqlalchemy import Connection, Integer, Row, bindparam, func, or_, select, update
 
 from screening.review.policy import SYSTEM
 from storage.batches import counts
@@ -164,17 +164,13 @@ def batches_with_ready_cases(conn: Connection) -> list[str]:
     return list(conn.execute(_WITH_WORK).scalars())
 
 
-def _batches_with_work() -> Select[Any]:
-    ready = _waiting.ready_at.is_not(None)
-    jump = select(func.min(_waiting.batch_id).label("batch_id")).where(ready).cte("jump", recursive=True)
-    following = select(func.min(_waiting.batch_id)).where(ready, _waiting.batch_id > jump.c.batch_id)
-    jump = jump.union_all(select(following.scalar_subquery()).where(jump.c.batch_id.is_not(None)))
-    return select(jump.c.batch_id).where(jump.c.batch_id.is_not(None))
-
-
 # Written once: a worker asks them several times a second.
 _waiting = waiting_cases.c
-_WITH_WORK = _batches_with_work()
+_is_ready = _waiting.ready_at.is_not(None)
+_jump = select(func.min(_waiting.batch_id).label("batch_id")).where(_is_ready).cte("jump", recursive=True)
+_next = select(func.min(_waiting.batch_id)).where(_is_ready, _waiting.batch_id > _jump.c.batch_id).scalar_subquery()
+_jump = _jump.union_all(select(_next).where(_jump.c.batch_id.is_not(None)))
+_WITH_WORK = select(_jump.c.batch_id).where(_jump.c.batch_id.is_not(None))
 _SINGLE_TEXTS = select(batches.c.id).where(
     batches.c.id.in_(bindparam("with_work", expanding=True)), batches.c.kind == "interactive"
 )
@@ -187,7 +183,7 @@ _FLYING = select(_waiting.batch_id).where(_waiting.case_id.in_(bindparam("taken"
 _moment = bindparam("moment", type_=Moment)
 _READY = (
     select(_waiting.case_id)
-    .where(_waiting.batch_id == bindparam("batch"), _waiting.ready_at.is_not(None))
+    .where(_waiting.batch_id == bindparam("batch"), _is_ready)
     .where(
         or_(
             _moment.is_(None),

@@ -1,5 +1,6 @@
 """What became of each case: one row and one join, for whole batches as for lists of cases; and what the agents cost."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, timedelta, tzinfo
@@ -17,7 +18,7 @@ from storage.audit_log import append
 from storage.batches.batch_state import standings
 from storage.batches.batches import find_batch
 from storage.batches.configurations import load_configuration, pipeline_bound
-from storage.batches.counts import IN_REVIEW, PENDING, Kind, Totals, kinds
+from storage.batches.counts import IN_REVIEW, PENDING, Totals, kinds
 from storage.batches.intake import read_rejected
 from storage.database import Database
 from storage.schema.engine import case_errors, comparison_outcomes, node_runs, screenings
@@ -37,8 +38,8 @@ class Result:
     where no agent was asked. ``accepted`` is the label that people accepted; None without one, and while ``in_review``.
 
     ``delta`` bounds errors on the way that the text took, ``pipeline_delta`` on any way through the pipeline,
-    ``contract`` says which; None where an agent has no bound or answers were read off. `results` alone gives the last
-    two.
+    ``contract`` says which; None where an agent has no bound or answers were read off. `export_results` alone gives
+    the last two.
     """
 
     case_id: str
@@ -71,29 +72,36 @@ DRAWS, PROBABILITIES = "draws", "probabilities"
 """What an outcome rests on: answers drawn by a stopping rule, or a server's own probabilities read off in one call."""
 
 
-def results(db: Database, by: Acting, batch_id: str, *, after: int = 0, hide: bool | None = None) -> Iterator[Result]:
-    """The rows in file order, those after a row; each page is one moment. What is given of cases in review is written
-    down; ``hide`` says whether it is hidden, None: as this person has chosen.
+def export_results(
+    db: Database, by: Acting, batch_id: str, *, after: int = 0, again: bool = False, hide: bool | None = None
+) -> Iterator[Result]:
+    """The rows to take away in file order, those after a row; each page is one moment. What is given of cases in review
+    is written down; ``hide`` says whether it is hidden, None: as this person has chosen. ``again`` for more of a file
+    that is in the log. Raises Forbidden at once.
     """
     if by.actor != SYSTEM:
         require(by.actor, Action.VIEW_RESULTS)
+    if not again:
+        _log(db, by, batch_id, "results")
     of_batch = select(configurations.c.body).join(batches, batches.c.configuration == configurations.c.version)
     with db.read() as conn:
         body = conn.execute(of_batch.where(batches.c.id == batch_id)).scalar()
         delta = None if body is None else pipeline_bound(conn, batch_id, body)
     contract = None if body is None or delta is None else promises(PipelineConfig.model_validate(body["pipeline"]))
-    last = after
-    while True:
-        with db.read() as conn:
-            hidden = hidden_from(conn, by.actor, cases.c.id, hide)
-            next_ones = (cases.c.batch_id == batch_id, cases.c.row > last)
-            page = read_results(conn, hidden, *next_ones, most=PAGE)
-        record_shown(db, by, [row.case_id for row in page if row.in_review and not row.hidden])
-        for row in page:
-            yield replace(row, pipeline_delta=delta, contract=contract)
-        if len(page) < PAGE:
-            return
-        last = page[-1].row
+
+    def rows() -> Iterator[Result]:
+        last, more = after, True
+        while more:
+            with db.read() as conn:
+                hidden = hidden_from(conn, by.actor, cases.c.id, hide)
+                page = read_results(conn, hidden, cases.c.batch_id == batch_id, cases.c.row > last, most=PAGE)
+            record_shown(db, by, [row.case_id for row in page if row.in_review and not row.hidden])
+            for row in page:
+                yield replace(row, pipeline_delta=delta, contract=contract)
+                last = row.row
+            more = len(page) == PAGE
+
+    return rows()
 
 
 def read_results(
@@ -171,44 +179,30 @@ class Ways:
 
 
 def count_ways(db: Database, actor: Actor, batch_id: str, pipeline: PipelineConfig) -> Ways:
-    """The counts of now. Raises Forbidden."""
+    """The counts of now: of the ways from one agent to another by the runs, of those to an outcome by how cases ended,
+    which is not always as their last agent said. Raises Forbidden.
+    """
     require(actor, Action.VIEW_BATCHES)
-    with db.read() as conn:
-        asked, onward = _runs(conn, batch_id, pipeline)
-        ended, kept_back = _ends(kinds(conn, batch_id), pipeline)
-    return Ways(asked=asked, taken=onward | ended, kept_back=kept_back)
-
-
-_Taken = dict[tuple[str, Label | None], int]
-
-
-def _runs(conn: Connection, batch_id: str, pipeline: PipelineConfig) -> tuple[dict[str, int], _Taken]:
-    """How many cases each agent was asked about, and the ways that lead from one agent to another."""
+    asked, taken, kept_back = Counter[str](), Counter[tuple[str, Label | None]](), Counter[str]()
     run = node_runs.c
-    query = select(run.node, run.label, func.count()).where(run.batch_id == batch_id, run.variant == MAIN)
-    asked, onward = dict[str, int](), _Taken()
-    for name, said, count in conn.execute(query.group_by(run.node, run.label)):
-        label = None if said is None else Label(said)
-        asked[name] = asked.get(name, 0) + count
+    runs = select(run.node, run.label, func.count()).where(run.batch_id == batch_id, run.variant == MAIN)
+    with db.read() as conn:
+        said, ended = conn.execute(runs.group_by(run.node, run.label)).all(), kinds(conn, batch_id)
+    for name, word, count in said:
+        label = None if word is None else Label(word)
+        asked[name] += count
         if pipeline.node(name).target(label) not in OUTCOMES:
-            onward[name, label] = count
-    return asked, onward
-
-
-def _ends(known: Mapping[Kind, int], pipeline: PipelineConfig) -> tuple[_Taken, dict[str, int]]:
-    """The ways that lead to an outcome, and how many cases went to a clinician beside them, by the reason."""
-    ended, kept_back = _Taken(), dict[str, int]()
-    for kind, count in known.items():
+            taken[name, label] = count
+    for kind, count in ended.items():
         if kind.outcome == PENDING:
             continue
         if kind.node is None or kind.reason not in _OF_THE_RULE:
-            reason = kind.reason or ""
-            kept_back[reason] = kept_back.get(reason, 0) + count
+            kept_back[kind.reason or ""] += count
             continue
-        name, routes = kind.node, pipeline.node(kind.node).routes
+        routes = pipeline.node(kind.node).routes
         label = None if kind.reason in _ABSTAINED else next(each for each in Label if routes[each] == kind.outcome)
-        ended[name, label] = ended.get((name, label), 0) + count
-    return ended, kept_back
+        taken[kind.node, label] += count
+    return Ways(asked=asked, taken=taken, kept_back=kept_back)
 
 
 def batch_overview(db: Database, actor: Actor, batch_id: str) -> tuple[Ways, tuple[Row[Any], ...], int]:
@@ -218,17 +212,6 @@ def batch_overview(db: Database, actor: Actor, batch_id: str) -> tuple[Ways, tup
         pipeline = load_configuration(db, one.configuration_version).pipeline
         ways, costs = count_ways(db, actor, batch_id, pipeline), cost_by_node(db, actor, batch_id)
         return ways, costs, one.progress.calls
-
-
-def export_results(
-    db: Database, by: Acting, batch_id: str, *, after: int = 0, again: bool = False, hide: bool | None = None
-) -> Iterator[Result]:
-    """`results` to take away; ``again`` for more of a file that is in the log. Raises Forbidden at once."""
-    if by.actor != SYSTEM:
-        require(by.actor, Action.VIEW_RESULTS)
-    if not again:
-        _log(db, by, batch_id, "results")
-    return results(db, by, batch_id, after=after, hide=hide)
 
 
 def export_rejected(db: Database, by: Acting, batch_id: str) -> Iterator[RejectedRow]:
@@ -309,28 +292,22 @@ class Spent:
 def recent_spending(db: Database, actor: Actor, pipeline: str) -> Spent | None:
     """Over the last batches with this version of a pipeline; None where none of them has settled a text."""
     require(actor, Action.VIEW_BATCHES)
+    recent = select(batches.c.id, configurations.c.body).join(configurations).where(batches.c.kind == "batch")
     with db.read() as conn:
-        last = _last_batches(conn, pipeline)
-        of_these = screenings.c.batch_id.in_(list(last)) & _ASKED
+        rows = conn.execute(recent.order_by(batches.c.created_at.desc()).limit(200))
+        with_it = [row.id for row in rows if version_of(row.body["pipeline"]) == pipeline]
+        known = standings(conn, with_it)
+        last = [one for one in with_it if known[one].totals.ended and known[one].totals.calls][:LAST]
+        of_these = screenings.c.batch_id.in_(last) & _ASKED
         calls = cast(screenings.c.calls, Float)
         sums = select(func.count(), func.sum(calls), func.sum(calls * calls)).where(of_these)
         texts, total, squares = conn.execute(sums).one()
     if not texts:
         return None
-    used, mean = sum(last.values(), Totals()), total / texts
+    used, mean = sum((known[one].totals for one in last), Totals()), total / texts
     price = None if not used.calls or used.unpriced_calls else used.cost_usd / used.calls
     spread = sqrt(max(0.0, squares - texts * mean**2) / (texts - 1)) if texts > 1 else mean
     return Spent(batches=len(last), texts=texts, calls=mean, spread=spread, usd_a_call=price)
-
-
-def _last_batches(conn: Connection, pipeline: str) -> dict[str, Totals]:
-    """The newest batches of files that were screened with it, and what they have used."""
-    recent = select(batches.c.id, configurations.c.body).join(configurations).where(batches.c.kind == "batch")
-    rows = conn.execute(recent.order_by(batches.c.created_at.desc()).limit(200))
-    with_it = [row.id for row in rows if version_of(row.body["pipeline"]) == pipeline]
-    used = standings(conn, with_it)
-    asked = [batch_id for batch_id in with_it if used[batch_id].totals.ended and used[batch_id].totals.calls]
-    return {batch_id: used[batch_id].totals for batch_id in asked[:LAST]}
 
 
 def cost_by_node(db: Database, actor: Actor, batch_id: str) -> tuple[Row[Any], ...]:

@@ -21,7 +21,7 @@ from screening.pipeline.draws import (
 )
 from screening.pipeline.engine import MAIN, NodeRun, Reason, Screening, to_a_human
 from screening.review.policy import SYSTEM
-from screening.review.triage import Placement, Reach, audit_placement, priority_for
+from screening.review.triage import Reach, audit_placement, priority_for
 from screening.stopping.rules import Ended, Verdict
 from screening.text.flags import REFUSES_SAFE, Flag
 from storage.audit_log import append
@@ -301,17 +301,14 @@ def _end_case(
     moved = {_waiting(case): -1, _kind(screening, case): 1}
     counts.add(conn, case.batch_id, case.row, moved, replace(spent, last_completed_at=now))
     conn.execute(TAKE_OUT, {"one": case.id})  # after the counts, in the order of all who write both
-    placement = _placement(screening, case, settings, audited=row["audited"])
-    label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
-    return settle(conn, case.id, placement, label, now, settings, research_order=case.research_order)
-
-
-def _placement(screening: Screening, case: Row[Any], settings: SiteSettings, *, audited: bool) -> Placement | None:
-    found = case.flags["text"] + case.flags["reply"]
+    found, placement = case.flags["text"] + case.flags["reply"], None
     read = case.reach == Reach.READ or Flag.STATED_IMMINENT in found  # whatever was chosen for the others
     if (read and screening.outcome is Outcome.UNSAFE) or screening.outcome is Outcome.HUMAN_REVIEW:
-        return priority_for(screening, found)
-    return audit_placement(case.id, settings.audit_urgent_share, found) if audited else None
+        placement = priority_for(screening, found)
+    elif row["audited"]:
+        placement = audit_placement(case.id, settings.audit_urgent_share, found)
+    label = None if screening.outcome is Outcome.HUMAN_REVIEW else Label(screening.outcome.value)
+    return settle(conn, case.id, placement, label, now, settings, research_order=case.research_order)
 
 
 def _require_allowed(screening: Screening, case: Row[Any]) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, and_, exists, false, func, or_, select, true, union_all
+from sqlalchemy import ColumnElement, Connection, Select, Table, and_, exists, func, or_, select, true, union_all
 
 from screening.labels import Label
 from screening.pipeline.engine import MAIN
@@ -74,8 +74,15 @@ def listed_ids(conn: Connection, wanted: Cell) -> tuple[str, ...]:
     ids = tuple(case_id for _, case_id in found)
     if wanted.sort == "row" or len(ids) > MOST_LISTED:
         return ids
-    ordered = select(_CASE).outerjoin(screenings, screenings.c.case_id == _CASE).where(_CASE.in_(ids))
-    return tuple(conn.execute(ordered.order_by(*_order(wanted))).scalars())
+    ended = screenings.c
+    values: dict[Sort, ColumnElement[Any]] = {
+        "value": cases.c.reference_value, "group": cases.c.group_name, "id": cases.c.external_id,
+        "calls": ended.calls, "cost": ended.cost_usd, "gap": ended.gap,
+    }  # fmt: skip
+    value = values[wanted.sort]
+    ordered = select(_CASE).outerjoin(screenings, ended.case_id == _CASE).where(_CASE.in_(ids))
+    order = (value.is_(None), value.desc() if wanted.descending else value, cases.c.row)
+    return tuple(conn.execute(ordered.order_by(*order)).scalars())
 
 
 _CASE = cases.c.id
@@ -170,8 +177,11 @@ def _filters(conn: Connection, wanted: Cell) -> Iterator[tuple[ColumnElement[boo
         ended, close = screenings.c, screenings.c.gap <= wanted.gap_at_most
         yield close, [select(ended.case_id.label("id")).where(ended.batch_id == wanted.batch_id, close)]
     if wanted.search:
-        names = _names(conn, wanted.search.strip())
-        yield or_(*names), [of_batch.where(named) for named in names]
+        words = wanted.search.strip()
+        number = words.isascii() and words.isdigit() and len(words) < 16
+        named = [begins(conn, column, words) for column in (cases.c.external_id, cases.c.group_name)]
+        named += [cases.c.row == int(words)] if number else []
+        yield or_(*named), [of_batch.where(one) for one in named]
     if wanted.group is not None:
         of_group = cases.c.group_name == wanted.group
         yield of_group, [of_batch.where(of_group)]
@@ -198,22 +208,6 @@ def _few(conn: Connection, candidates: Sequence[Sequence[Select[Any]]]) -> tuple
         if len(found) <= MOST_LISTED:
             return tuple(sorted(found))
     return None
-
-
-def _names(conn: Connection, words: str) -> tuple[ColumnElement[bool], ...]:
-    """Three ways to be meant: as the number of a row, by the beginning of the id, or of the group."""
-    row = cases.c.row == int(words) if words.isascii() and words.isdigit() and len(words) < 16 else false()
-    return row, begins(conn, cases.c.external_id, words), begins(conn, cases.c.group_name, words)
-
-
-def _order(wanted: Cell) -> list[ColumnElement[Any]]:
-    ended = screenings.c
-    values: dict[Sort, ColumnElement[Any]] = {
-        "value": cases.c.reference_value, "group": cases.c.group_name, "id": cases.c.external_id,
-        "calls": ended.calls, "cost": ended.cost_usd, "gap": ended.gap,
-    }  # fmt: skip
-    value = values[wanted.sort]
-    return [value.is_(None), value.desc() if wanted.descending else value, cases.c.row]
 
 
 MOST_CHOICES = 200

@@ -132,7 +132,11 @@ def resume_comparison(db: Source, by: Acting, comparison_id: str) -> bool:
 def list_comparisons(db: Database, actor: Actor) -> tuple[Comparison, ...]:
     """All comparisons, the newest first, for those who may see results or decide what is put in force."""
     _require_figures(actor)
-    query = select(comparisons, batches.c.name.label("batch_name"), _count_settled().label("settled"))
+    theirs = screenings.c
+    settled = select(func.count()).select_from(screenings).where(theirs.batch_id == comparisons.c.batch_id)
+    not_erased = or_(~was_erased(theirs.case_id), _compared(comparisons.c.id, theirs.case_id))  # before it came to it
+    of = settled.where(not_erased).correlate(comparisons).scalar_subquery()
+    query = select(comparisons, batches.c.name.label("batch_name"), of.label("settled"))
     joined = query.join(batches, batches.c.id == comparisons.c.batch_id).order_by(comparisons.c.created_at.desc())
     with db.read() as conn:
         spent = _spendings(conn)
@@ -147,14 +151,6 @@ def list_comparisons(db: Database, actor: Actor) -> tuple[Comparison, ...]:
             )
             for row in conn.execute(joined)
         )
-
-
-def _count_settled() -> ColumnElement[int]:
-    """How many of its batch's cases a comparison has, or may yet have: not what was erased before it came to it."""
-    theirs = screenings.c
-    query = select(func.count()).select_from(screenings).where(theirs.batch_id == comparisons.c.batch_id)
-    compared = _compared(comparisons.c.id, theirs.case_id)
-    return query.where(or_(~was_erased(theirs.case_id), compared)).correlate(comparisons).scalar_subquery()
 
 
 def _compared(comparison_id: Any, case_id: Any) -> ColumnElement[bool]:
@@ -183,8 +179,19 @@ def paired_outcomes(db: Database, actor: Actor, comparison_id: str) -> tuple[Pai
     """Both outcomes of every case so far; without names for whoever may only decide what is put in force."""
     _require_figures(actor)
     named = is_allowed(actor, Action.VIEW_RESULTS)
+    first, second, run = screenings.c, comparison_outcomes.c, node_runs.c
+    lasted = func.sum(type_coerce(run.ended_at, BigInteger) - type_coerce(run.started_at, BigInteger))  # microseconds
+    took = select(lasted).where(run.case_id == cases.c.id).scalar_subquery()
+    columns = (
+        cases.c.id, cases.c.external_id, took.label("seconds"), first.outcome, first.calls, first.cost_usd,
+        func.coalesce(accepted_label(cases.c.id), cases.c.reference).label("reference"),
+        *(second[name].label(f"{name}_2") for name in ("outcome", "calls", "cost_usd", "seconds")),
+    )  # fmt: skip
+    query = select(*columns).select_from(comparison_outcomes).join(cases, cases.c.id == second.case_id)
+    query = query.join(screenings, first.case_id == cases.c.id).where(second.comparison_id == comparison_id)
     with db.read() as conn:
-        rows = conn.execute(_pairs(comparison_id, hidden_from(conn, actor, cases.c.id, None))).all()
+        hidden = hidden_from(conn, actor, cases.c.id, None).label("hidden")
+        rows = conn.execute(query.add_columns(hidden).order_by(cases.c.row)).all()
     return tuple(
         Pair(
             case_id=row.id if named else "",
@@ -201,31 +208,6 @@ def paired_outcomes(db: Database, actor: Actor, comparison_id: str) -> tuple[Pai
 def _require_figures(actor: Actor) -> None:
     if not is_allowed(actor, Action.ACTIVATE_PIPELINE):
         require(actor, Action.VIEW_RESULTS)
-
-
-def _pairs(comparison_id: str, hidden: ColumnElement[bool]) -> Select[Any]:
-    first, second, run = screenings.c, comparison_outcomes.c, node_runs.c
-    lasted = func.sum(_micros(run.ended_at) - _micros(run.started_at))
-    took = select(lasted).where(run.case_id == cases.c.id).scalar_subquery()
-    return (
-        select(
-            cases.c.id, cases.c.external_id, hidden.label("hidden"), took.label("seconds"),
-            func.coalesce(accepted_label(cases.c.id), cases.c.reference).label("reference"),
-            first.outcome, first.calls, first.cost_usd,
-            second.outcome.label("outcome_2"), second.calls.label("calls_2"),
-            second.cost_usd.label("cost_usd_2"), second.seconds.label("seconds_2"),
-        )
-        .select_from(comparison_outcomes)
-        .join(cases, cases.c.id == second.case_id)
-        .join(screenings, first.case_id == cases.c.id)
-        .where(second.comparison_id == comparison_id)
-        .order_by(cases.c.row)
-    )  # fmt: skip
-
-
-def _micros(moment: ColumnElement[Any]) -> ColumnElement[int]:
-    """A stored moment is whole microseconds."""
-    return type_coerce(moment, BigInteger)
 
 
 def next_due(

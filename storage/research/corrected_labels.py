@@ -244,11 +244,18 @@ def ledger(
     """
     require(by.actor, Action.VIEW_RESULTS)
     require(by.actor, Action.VIEW_REVIEWS)
+    made, before = adjudications.c, adjudications.alias("earlier").c
+    previous = and_(before.case_id == made.case_id, before.version == made.version - 1)
+    columns = (made.case_id, cases.c.row, cases.c.external_id, made.at, made.by, made.label, made.method, made.reason)
+    query = select(*columns, func.coalesce(before.label, cases.c.reference).label("before"))
+    query = query.select_from(adjudications).join(cases, cases.c.id == made.case_id)
+    query = query.outerjoin(before.case_id.table, previous)
+    query = query.where(cases.c.batch_id == batch_id).order_by(*order_given())
     with db.read() as conn:
         last = conn.execute(_count(batch_id)).scalar_one() if as_of is None else as_of
         earlier = max(0, last - most)
-        hidden = hidden_from(conn, by.actor, adjudications.c.case_id, None)
-        rows = conn.execute(_entries(batch_id, hidden).offset(earlier).limit(last - earlier)).all()
+        query = query.add_columns(hidden_from(conn, by.actor, made.case_id, None).label("hidden"))
+        rows = conn.execute(query.offset(earlier).limit(last - earlier)).all()
     shown = tuple(
         record(Entry, row, number=number, by=_pseudonym(key, row.by))
         for number, row in enumerate(rows, start=earlier + 1)
@@ -266,13 +273,3 @@ def count_labels(db: Database, actor: Actor, batch_id: str) -> int:
 def _count(batch_id: str) -> Select[Any]:
     joined = select(func.count()).select_from(adjudications).join(cases, cases.c.id == adjudications.c.case_id)
     return joined.where(cases.c.batch_id == batch_id)
-
-
-def _entries(batch_id: str, hidden: ColumnElement[bool]) -> Select[Any]:
-    made, earlier = adjudications.c, adjudications.alias("earlier").c
-    previous = and_(earlier.case_id == made.case_id, earlier.version == made.version - 1)
-    before = func.coalesce(earlier.label, cases.c.reference).label("before")
-    columns = (made.case_id, cases.c.row, cases.c.external_id, made.at, made.by, made.label, made.method, made.reason)
-    query = select(*columns, before, hidden.label("hidden")).select_from(adjudications)
-    joined = query.join(cases, cases.c.id == made.case_id).outerjoin(earlier.case_id.table, previous)
-    return joined.where(cases.c.batch_id == batch_id).order_by(*order_given())

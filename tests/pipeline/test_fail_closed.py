@@ -19,10 +19,9 @@ from screening.settings import Settings
 from storage.batches.batch_state import BatchState
 from storage.batches.batches import progress, resume, retry_failed
 from storage.batches.pending import pending_cases
-from storage.batches.results import results
 from storage.database import Database
 from tests.jobs.running import agents, batch, job_of
-from tests.storage.batch_of import NOW
+from tests.storage.batch_of import NOW, results
 
 MANY_CALLS = ("I want to die.", "Our dog died and the house is so quiet now.")
 """Texts that pass through several nodes."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from sqlalchemy import select
@@ -19,6 +20,7 @@ from storage.batches import pending, screenings
 from storage.batches.batches import NewBatch, create_batch
 from storage.batches.configurations import Configuration, save_configuration
 from storage.batches.intake import add_rows, close_intake
+from storage.batches.results import export_results
 from storage.batches.screenings import EndedRun
 from storage.batches.single_texts import submit
 from storage.database import Database
@@ -26,6 +28,7 @@ from storage.schema import cases
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, 123_456, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=30)
+results = partial(export_results, again=True)
 CONFIGURATION = Configuration(
     pipeline=preset("recommended"), sampler={"sampler": "simulated", "seed": 7}, texts={"limit": 100_000}
 )

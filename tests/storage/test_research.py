@@ -28,7 +28,7 @@ from screening.review.review_form import ReviewLabel
 from screening.review.triage import Priority, Reach
 from storage.audit_log import events
 from storage.batches.counts import PENDING, batch_now, configuration_now
-from storage.batches.results import Result, results
+from storage.batches.results import Result
 from storage.batches.screenings import committed_runs, gap_of
 from storage.database import Database
 from storage.research import cells, recordings, reliability
@@ -45,7 +45,7 @@ from storage.review.reviews import revise, submit_review, take_back
 from storage.schema import adjudications, cases, inbox_entries, unblindings
 from storage.schema.columns import new_id
 from tests.databases import statements, write
-from tests.storage.batch_of import CONFIGURATION, batch, commit, commit_run, decide, run, screening, waiting
+from tests.storage.batch_of import CONFIGURATION, batch, commit, commit_run, decide, results, run, screening, waiting
 from tests.storage.batch_of import LATER as DECIDED
 from tests.storage.batch_of import NOW as BEGUN
 from tests.storage.inbox_cases import batch_of, fill, form, read, register, take

@@ -26,7 +26,6 @@ from screening.review.triage import Priority, Reach
 from screening.text.received import receive
 from storage.audit_log import events
 from storage.batches.intake import add_rows, close_intake
-from storage.batches.results import results
 from storage.database import Database
 from storage.research.cells import Cell, cell_page, confusions, listed_case
 from storage.research.corrected_labels import export_corrected_labels
@@ -42,7 +41,7 @@ from storage.schema import batches, case_tags, cases, unblindings
 from storage.schema.columns import new_id
 from storage.visibility import NotYetReviewed, Unread, choose_hiding, hides_in_review, reveal, see_reviews
 from tests.databases import plan, statements
-from tests.storage.batch_of import LATER, batch, decide, ids_of, waiting
+from tests.storage.batch_of import LATER, batch, decide, ids_of, results, waiting
 from tests.storage.batch_of import NOW as BEGUN
 from tests.storage.inbox_cases import batch_of, blind, entry, fill, form, play, put, read, rows, site, take
 from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, MINUTE, NOW, PEOPLE, RESEARCHER, SENIOR, later, person

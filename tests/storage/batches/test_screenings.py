@@ -41,7 +41,6 @@ from storage.batches.results import (
     export_rejected,
     export_results,
     recent_spending,
-    results,
 )
 from storage.batches.screenings import UnsafeCommit, committed_runs, give_back, start_case
 from storage.database import Database
@@ -62,6 +61,7 @@ from tests.storage.batch_of import (
     commit_run,
     decide,
     hand_in,
+    results,
     run,
     screening,
     waiting,

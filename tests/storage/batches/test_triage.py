@@ -27,7 +27,6 @@ from storage.batches.counts import IN_REVIEW, PENDING
 from storage.batches.entries import NO_PROGRESS, NO_WORKER, StalledBatch, bring_in, files_halted_since, stalled_batches
 from storage.batches.intake import NOT_YET, add_rows, close_intake, resume_intake, stop_intake
 from storage.batches.pending import record_error
-from storage.batches.results import results
 from storage.database import Database
 from storage.research.cells import Cell, control_cases
 from storage.research.reliability import audit_sample
@@ -51,6 +50,7 @@ from tests.storage.batch_of import (
     decide,
     hand_in,
     ids_of,
+    results,
     run,
     screening,
     waiting,

@@ -29,7 +29,6 @@ from storage.batches.batches import NewBatch, cancel, create_batch, progress
 from storage.batches.entries import enter
 from storage.batches.intake import add_rows, close_intake
 from storage.batches.pending import record_error
-from storage.batches.results import results
 from storage.database import Database
 from storage.review import claims, erasure, follow_ups, reviews
 from storage.review.adjudication import amend
@@ -42,7 +41,7 @@ from storage.schema import ERASED, audit_events, batches, cases, inbox_entries, 
 from storage.settings_store import SiteSettings, change
 from storage.site.backup import NOT_COPIED, CopyRefused, back_up, restore
 from tests.databases import copy_of, write
-from tests.storage.batch_of import CONFIGURATION, LATER, batch, decide, record_start, waiting
+from tests.storage.batch_of import CONFIGURATION, LATER, batch, decide, record_start, results, waiting
 from tests.storage.batch_of import NOW as BATCH_NOW
 from tests.storage.inbox_cases import batch_of, fill, form, put, read, register, rows, vouch
 from tests.storage.people import ADMIN, ANN, BO, NOW, RESEARCHER, SENIOR, person
