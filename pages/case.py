@@ -148,12 +148,9 @@ def decide(case_id: str, given: Sequence[Review], made: Sequence[Adjudication], 
             alert.error("Select a label.", icon=":material/edit:")
         else:
             try:
-                if closed:
-                    adjudication.amend(db, by, case_id, label, reason, made[-1].version)
-                elif way == DISCUSSED:
-                    adjudication.adjudicate(db, by, case_id, label, reason, Method.DISCUSSION)
-                else:
-                    adjudication.adjudicate(db, by, case_id, label, reason)
+                last = made[-1].version if closed else None
+                how = Method.DISCUSSION if way == DISCUSSED else Method.SENIOR
+                adjudication.adjudicate(db, by, case_id, label, reason, last, how)
             except (Incomplete, Stale, NotAvailable) as refused:
                 alert.error(sentence(refused), icon=":material/edit_note:")
                 return

@@ -114,7 +114,7 @@ OPERATIONS: dict[str, Callable[[Database, Ids], Any]] = {
     "adjudicate": lambda db, ids: adjudication.adjudicate(
         db, SENIOR.at(LATER), ids["disputed"], ReviewLabel.UNSAFE, "two words"
     ),
-    "amend": lambda db, ids: adjudication.amend(
+    "amend": lambda db, ids: adjudication.adjudicate(
         db, SENIOR.at(LATER), ids["closed"], ReviewLabel.UNSAFE, "looked again", 1
     ),
     "send to review": lambda db, ids: follow_ups.request_second_looks(db, SENIOR.at(NOW), [ids["safe"]]),

@@ -28,7 +28,7 @@ from storage.audit_log import append
 from storage.batches.batches import progress
 from storage.database import Database
 from storage.review import inbox
-from storage.review.adjudication import amend
+from storage.review.adjudication import adjudicate
 from storage.review.evidence import reveal_evidence, reveal_text
 from storage.review.reviews import submit_review
 from storage.schema import audit_events, batches, case_errors, cases, rejected_rows
@@ -197,7 +197,7 @@ def test_what_reviewers_write_and_read_is_in_no_refusal_and_not_in_the_audit_log
     reveal_evidence(db, ANN.at(NOW), first)
     other = take(db, ANN)
     inbox.hold(db, ANN.at(NOW), second, other.token, f"I know somebody called {WORD}")
-    amend(db, SENIOR.at(NOW + MINUTE), first, ReviewLabel.SAFE, f"As {WORD} says.", 1)
+    adjudicate(db, SENIOR.at(NOW + MINUTE), first, ReviewLabel.SAFE, f"As {WORD} says.", 1)
     require_silent("tables", *facts(db))
     with pytest.raises(ValueError, match="identifiers, not text") as refused, db.write() as conn:
         append(conn, ANN.at(NOW), "noted", None, {"note": f"{WORD} " * 20})

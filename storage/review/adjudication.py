@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy import Connection, Integer, Select, bindparam, func, insert, select, update
 
@@ -246,72 +246,56 @@ def adjudicate(
     case_id: str,
     label: ReviewLabel,
     reason: str,
-    method: Literal[Method.SENIOR, Method.DISCUSSION] = Method.SENIOR,
+    based_on: int | None = None,
+    way: Method = Method.SENIOR,
 ) -> Adjudication:
-    """A senior's decision on an open case. Raises Incomplete, or NotAvailable when it is closed, unread, being read,
-    or when one of two reviewers who disagree would decide between them alone.
+    """A senior's decision on an open case; with ``based_on``, the version that they were looking at, a new one of the
+    label of a closed case. Pressed twice is once. Raises Incomplete, Stale, and NotAvailable where it is not open, or
+    not closed; was erased; is unread or being read; or one of two reviewers who disagree would decide alone.
     """
     require(by.actor, Action.ADJUDICATE)
-    _needs(reason)
+    if not reason.strip():
+        raise Incomplete("say why")
+    method = way if based_on is None else Method.AMENDMENT
     with db.write() as conn:
-        entry = lock_entry(conn, case_id)
-        if entry is None or entry.closed_at is not None:
-            made = versions_in(conn, case_id)
-            if made and _is_same(made[-1], by, label, method, reason):
+        entry, made = lock_entry(conn, case_id), versions_in(conn, case_id)
+        this = by.id, label, method, reason.strip()
+        again = bool(made) and (made[-1].by, made[-1].label, made[-1].method, made[-1].reason) == this
+        if based_on is None:
+            if entry is None or entry.closed_at is not None:
+                if again:
+                    return made[-1]
+                raise NotAvailable("this case is not open")
+            _require_decidable(conn, by, entry, method)
+        else:
+            if entry is None or entry.closed_at is None:
+                raise NotAvailable("only a closed case can be amended")
+            if is_erased(conn, case_id):
+                raise NotAvailable("what this case held was deleted: nothing more is decided on it")
+            if again and made[-1].version == based_on + 1:
                 return made[-1]
-            raise NotAvailable("this case is not open")
-        if has_lease(entry, by.now) and entry.assignee != by.id:
-            raise NotAvailable("somebody is reviewing this case at the moment")
-        reviewers = [review.reviewer for review in latest_reviews(conn, case_id)]
-        if not reviewers:
-            raise NotAvailable("nobody has reviewed this case yet")
-        if method is Method.SENIOR and is_party(by.actor, reviewers):
-            raise NotAvailable("you are one of the two reviewers: somebody else decides, or you do in a discussion")
+            if made[-1].version != based_on:
+                raise Stale("the case was amended in the meantime")
         close(conn, case_id, label, method, by, reason.strip())
-        return _record(conn, by, case_id, "adjudicated")
+        new = versions_in(conn, case_id)[-1]
+        action = "adjudicated" if based_on is None else "amended"
+        append(conn, by, action, case_id, {"version": new.version, "method": method}, adjudications, inbox_entries)
+        return new
+
+
+def _require_decidable(conn: Connection, by: Acting, entry: Any, method: Method) -> None:
+    if has_lease(entry, by.now) and entry.assignee != by.id:
+        raise NotAvailable("somebody is reviewing this case at the moment")
+    reviewers = [review.reviewer for review in latest_reviews(conn, entry.case_id)]
+    if not reviewers:
+        raise NotAvailable("nobody has reviewed this case yet")
+    if method is Method.SENIOR and is_party(by.actor, reviewers):
+        raise NotAvailable("you are one of the two reviewers: somebody else decides, or you do in a discussion")
 
 
 def is_party(actor: Actor, reviewers: Sequence[str]) -> bool:
     """Whether they are one of the first two, who disagree; without sign-in the local user is all there is to decide."""
     return actor != LOCAL_USER and len(reviewers) > 1 and actor.id in reviewers[:2]
-
-
-def amend(db: Database, by: Acting, case_id: str, label: ReviewLabel, reason: str, based_on: int) -> Adjudication:
-    """A new version of a closed case's label; ``based_on`` is the version the senior was looking at. Raises
-    Incomplete, Stale, or NotAvailable when the case is not closed or was erased.
-    """
-    require(by.actor, Action.ADJUDICATE)
-    _needs(reason)
-    with db.write() as conn:
-        entry = lock_entry(conn, case_id)
-        if entry is None or entry.closed_at is None:
-            raise NotAvailable("only a closed case can be amended")
-        if is_erased(conn, case_id):
-            raise NotAvailable("what this case held was deleted: nothing more is decided on it")
-        last = versions_in(conn, case_id)[-1]
-        if last.version == based_on + 1 and _is_same(last, by, label, Method.AMENDMENT, reason):
-            return last
-        if last.version != based_on:
-            raise Stale("the case was amended in the meantime")
-        close(conn, case_id, label, Method.AMENDMENT, by, reason.strip())
-        return _record(conn, by, case_id, "amended")
-
-
-def _is_same(made: Adjudication, by: Acting, label: ReviewLabel, method: Method, reason: str) -> bool:
-    """Whether this version is this very decision of this person: pressed twice is once."""
-    return (made.by, made.label, made.method, made.reason) == (by.id, label, method, reason.strip())
-
-
-def _record(conn: Connection, by: Acting, case_id: str, action: str) -> Adjudication:
-    made = versions_in(conn, case_id)[-1]
-    details = {"version": made.version, "method": made.method.value}
-    append(conn, by, action, case_id, details, adjudications, inbox_entries)
-    return made
-
-
-def _needs(reason: str) -> None:
-    if not reason.strip():
-        raise Incomplete("say why")
 
 
 def reveal_versions(db: Database, by: Acting, case_id: str) -> Sequence[Adjudication]:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, case, delete, insert, select, update
+from sqlalchemy import Connection, Select, case, delete, insert, select, update
 
 from screening.review.policy import Acting, Action, Actor, Forbidden, require
 from screening.review.review_form import FORM_VERSION, Disposition, ReviewForm, ReviewLabel, needs_disposition
@@ -23,7 +23,7 @@ from storage.review.follow_ups import For, open_follow_up
 from storage.schema import adjudications, cases, drafts, follow_ups, inbox_entries, reviews, unblindings, undone_reviews
 from storage.settings_store import SiteSettings, current
 from storage.site.accounts import UNASSIGNED
-from storage.visibility import is_blind, is_erased, see_reviews
+from storage.visibility import accepted_label, is_blind, is_erased, see_reviews
 
 _entry = inbox_entries.c
 
@@ -193,18 +193,15 @@ def my_reviews(db: Database, actor: Actor, *, limit: int = 50, before: datetime 
 @lru_cache
 def _newest(reviewer: str, limit: int) -> Select[Any]:
     """Somebody's reviews, the newest first: written once, asked each time the inbox asks."""
-    made, later, entry = adjudications.c, adjudications.alias().c, inbox_entries.c
-    after = reviews.alias().c
+    entry, after = inbox_entries.c, reviews.alias().c
     superseded = select(after.id).where(
         after.case_id == reviews.c.case_id, after.reviewer == reviewer, after.version > reviews.c.version
     )
-    newer = select(later.version).where(later.case_id == made.case_id, later.version > made.version).exists()
     return (
-        select(reviews, cases.c.external_id, made.label.label("accepted"))
+        select(reviews, cases.c.external_id, accepted_label(reviews.c.case_id).label("accepted"))
         .add_columns(case((entry.closed_at.is_(None), entry.review_round)).label("waits_for"))
         .join(cases, cases.c.id == reviews.c.case_id)
         .join(inbox_entries, entry.case_id == reviews.c.case_id)
-        .outerjoin(adjudications, and_(made.case_id == reviews.c.case_id, entry.closed_at.is_not(None), ~newer))
         .where(reviews.c.reviewer == reviewer, ~superseded.exists())
         .order_by(reviews.c.at.desc(), reviews.c.id.desc())
         .limit(limit)

@@ -176,8 +176,7 @@ def sign_out(db: Database, sign_in: SignIn, now: datetime) -> None:
         account = _account_by(conn, accounts.c.subject, sign_in.subject)
         if account is not None:
             _touch(conn, account, sign_in, now)
-        still_open = sessions.c.id == sign_in.session_id, sessions.c.ended_at.is_(None)
-        conn.execute(update(sessions).where(*still_open).values(ended_at=now))
+        _end_sessions(conn, sessions.c.id == sign_in.session_id, now)
         if account is not None:
             release_all(conn, account.actor.at(now), holds="own")
             append(conn, account.actor.at(now), "signed_out", account.id, {})
@@ -189,7 +188,7 @@ def revoke(db: Database, by: Acting, account_id: str) -> int:
     """
     require(by.actor, Action.MANAGE_ACCOUNTS)
     with db.write() as conn:
-        ended = _end_sessions(conn, account_id, by.now)
+        ended = _end_sessions(conn, sessions.c.account_id == account_id, by.now)
         release_all(conn, _somebody(account_id).at(by.now), "session ended", holds="own")
         append(conn, by, "sessions_revoked", account_id, {"sessions": ended})
     return ended
@@ -199,9 +198,8 @@ def _somebody(account_id: str) -> Actor:
     return Actor(id=account_id, name=account_id, roles=frozenset())
 
 
-def _end_sessions(conn: Connection, account_id: str, now: datetime) -> int:
-    still_open = sessions.c.account_id == account_id, sessions.c.ended_at.is_(None)
-    return conn.execute(update(sessions).where(*still_open).values(ended_at=now)).rowcount
+def _end_sessions(conn: Connection, which: ColumnElement[bool], now: datetime) -> int:
+    return conn.execute(update(sessions).where(which, sessions.c.ended_at.is_(None)).values(ended_at=now)).rowcount
 
 
 def set_roles(db: Database, by: Acting, account_id: str, roles: frozenset[Role]) -> None:
@@ -235,7 +233,7 @@ def _change(
     require(by.actor, Action.MANAGE_ACCOUNTS)
     with db.write() as conn:
         if values.get("active") is False:
-            _end_sessions(conn, account_id, by.now)
+            _end_sessions(conn, sessions.c.account_id == account_id, by.now)
         release_all(conn, _somebody(account_id).at(by.now), note, given_back, "all")
         serialise(conn)  # two admins who switch each other off: one of them stays
         conn.execute(update(accounts).where(accounts.c.id == account_id).values(**values))

@@ -15,7 +15,7 @@ from storage.batches.counts import Kind, add
 from storage.batches.screenings import EndedRun, run_row
 from storage.database import Database
 from storage.review import claims, inbox
-from storage.review.adjudication import Next, adjudicate, amend, reveal_versions
+from storage.review.adjudication import Next, adjudicate, reveal_versions
 from storage.review.evidence import reveal_evidence
 from storage.review.reviews import revise, submit_review
 from storage.schema import accounts, batches, cases, configurations, inbox_entries, node_runs, screenings
@@ -175,7 +175,7 @@ def play(db: Database, case_id: str, script: str) -> Next:
         elif "decides" in words:
             adjudicate(db, by, case_id, ReviewLabel(label), "why")
         elif "amends" in words:
-            amend(db, by, case_id, ReviewLabel(label), "why", reveal_versions(db, by, case_id)[-1].version)
+            adjudicate(db, by, case_id, ReviewLabel(label), "why", reveal_versions(db, by, case_id)[-1].version)
         else:
             following = read(db, PEOPLE[name], filled, f"{number:x}", at, ask="asks" in words) or following
     return following

@@ -257,9 +257,9 @@ class Inbox(Machine):
     def decide_as_a_senior(self, who: Actor, label: str, pick: int) -> None:
         case_id = self._any_case(pick)
         word = self.db, self._by(who), case_id, ReviewLabel(label)
-        if refused_or(adjudication.adjudicate, *word, "we talked", Method.DISCUSSION) is REFUSAL:
+        if refused_or(adjudication.adjudicate, *word, "we talked", None, Method.DISCUSSION) is REFUSAL:
             versions = self._of(adjudications.c.case_id == case_id, func.max(adjudications.c.version))
-            refused_or(adjudication.amend, *word, "once more", versions or 0)
+            refused_or(adjudication.adjudicate, *word, "once more", versions or 0)
 
     @rule(pick=picks)
     def send_to_review(self, pick: int) -> None:

@@ -36,7 +36,7 @@ from storage.research.cells import MOST_LISTED, Cell
 from storage.research.corrected_labels import CorrectedRow, dataset_version, export_corrected_labels, ledger
 from storage.research.review_table import switches
 from storage.review import evidence
-from storage.review.adjudication import Method, adjudicate, amend
+from storage.review.adjudication import adjudicate
 from storage.review.claims import claim_next
 from storage.review.erasure import By, Selection, erase
 from storage.review.evidence import reveal_evidence
@@ -68,7 +68,7 @@ def worked(db: Database) -> list[str]:
     read(db, ANN, form("insufficient_information", 5), "c")
     reveal_evidence(db, BO.at(NOW), ids[0])
     revise(db, BO.at(LATER), ids[0], form("unsafe", 5), "surer now", "d" * 32)
-    amend(db, SENIOR.at(LATER), ids[0], ReviewLabel.SAFE, "private reason", 1)
+    adjudicate(db, SENIOR.at(LATER), ids[0], ReviewLabel.SAFE, "private reason", 1)
     return ids
 
 
@@ -160,7 +160,7 @@ def test_a_version_keeps_its_name_whatever_comes_after_it(db: Database) -> None:
     assert (one.as_of, one.until, one.versions) == (1, NOW, {ids[0]: 1})
     assert (two.as_of, two.until, two.versions) == (2, ALL, {ids[0]: 1, ids[1]: 1})
     assert version(0).until < NOW and version(9) == version() == two
-    amend(db, SENIOR.at(NOW + 2 * MINUTE), ids[0], ReviewLabel.SAFE, "looked again", 1)
+    adjudicate(db, SENIOR.at(NOW + 2 * MINUTE), ids[0], ReviewLabel.SAFE, "looked again", 1)
     assert (version().versions, version(2).name, version(1).name) == ({ids[0]: 2, ids[1]: 1}, two.name, one.name)
     before, _ = version(), fill(db)
     assert read(db, ANN, form("unsafe", 5), "f", LATER) is not None
@@ -197,7 +197,7 @@ def test_a_row_says_all_that_the_file_said_of_its_case(db: Database) -> None:
 def test_a_case_that_is_open_again_has_no_accepted_label_until_it_is_closed(db: Database) -> None:
     ids = worked(db)
     evidence.add_tag(db, RESEARCHER.at(LATER), ids[0], "Lyrics")
-    amend(db, SENIOR.at(LATER), ids[0], ReviewLabel.UNSAFE, "looked again", 2)
+    adjudicate(db, SENIOR.at(LATER), ids[0], ReviewLabel.UNSAFE, "looked again", 2)
     write(db, update(inbox_entries).where(inbox_entries.c.case_id == ids[0]).values(closed_at=None))
     first, _, third = exported(db, batch_of(db, ids[0]), hide=True)
     assert (first.adjudicated_label, first.final_label, first.final_source) == (None, "safe", "reference")
@@ -313,7 +313,7 @@ def test_a_text_called_safe_and_read_as_unsafe_is_read_again_and_counts_as_settl
     stratum = _stratum(db)
     assert (stratum.selected, stratum.read, stratum.read_again, stratum.waiting) == (1, 0, 1, 0)
     read(db, BO, form("safe"), now=DECIDED)
-    adjudicate(db, SENIOR.at(DECIDED), case_id, ReviewLabel.SAFE, "an idiom", Method.SENIOR)
+    adjudicate(db, SENIOR.at(DECIDED), case_id, ReviewLabel.SAFE, "an idiom")
     alone = ((case.with_first_review_only(), count) for case, count in _sample(db).case_counts)
     (first,) = tally_by_stratum(alone)
     assert [(one.read, one.unsafe) for one in (_stratum(db), first)] == [(1, 0), (1, 1)]
@@ -352,7 +352,7 @@ def test_it_changes_with_every_fact_that_a_figure_follows_from_and_with_nothing_
     assert changed(True, True) and _accepted(db, batch_id) is None
     submit_review(db, ANN.at(DECIDED), claim.case_id, again.token, form("unsafe"), new_id(DECIDED))
     assert changed(True, True) and _accepted(db, batch_id) == "unsafe"
-    amend(db, LOCAL_USER.at(BEGUN), claim.case_id, ReviewLabel.SAFE, "by a clock that was set back", 1)
+    adjudicate(db, LOCAL_USER.at(BEGUN), claim.case_id, ReviewLabel.SAFE, "by a clock that was set back", 1)
     assert changed(True, True)
     request_second_looks(db, ME, [first])
     assert changed(True, True)
@@ -445,7 +445,7 @@ def test_accepted_labels_are_those_of_the_version_asked_for(db: Database, hour: 
     request_second_looks(db, LOCAL_USER.at(DECIDED), ids)
     for said in ("unsafe", "insufficient_information", "safe"):
         read(db, LOCAL_USER, form(said), now=DECIDED)
-    amend(db, LOCAL_USER.at(DECIDED.replace(hour=hour)), ids[0], ReviewLabel.SAFE, "read again", 1)
+    adjudicate(db, LOCAL_USER.at(DECIDED.replace(hour=hour)), ids[0], ReviewLabel.SAFE, "read again", 1)
     columns = recordings.recorded_columns(db, LOCAL_USER, batch_id)
     for version in (0, 1, 2, 3, 4, None):
         accepted = adjudicated_labels(db, LOCAL_USER, batch_id, version)

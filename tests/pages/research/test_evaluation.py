@@ -299,7 +299,7 @@ def test_what_is_taken_back_or_erased_changes_each_page(open_page: Opener, page_
     assert app.run().button_group[-1].options[:2] == ["Final label 1", "Label changed 0, by one reviewer alone 0"]
     by = LOCAL_USER.at(system_clock())
     last = max(db.values(select(adjudications.c.version)))
-    adjudication.amend(db, by, case_id, review_form.ReviewLabel.UNSAFE, "what she wrote of her sister", last)
+    adjudication.adjudicate(db, by, case_id, review_form.ReviewLabel.UNSAFE, "what she wrote of her sister", last)
 
     def shown(tab: str) -> str:
         return str(open_tab(open_page("label_noise"), tab, "labels").dataframe[-1].value.to_dict())

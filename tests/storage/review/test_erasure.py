@@ -31,7 +31,7 @@ from storage.batches.intake import add_rows, close_intake
 from storage.batches.pending import record_error
 from storage.database import Database
 from storage.review import claims, erasure, follow_ups, reviews
-from storage.review.adjudication import amend
+from storage.review.adjudication import adjudicate
 from storage.review.claims import LeaseLost, NotAvailable
 from storage.review.erasure import By, NotErased, Selection, erase
 from storage.review.evidence import add_remark, add_tag, remove_tag
@@ -113,7 +113,7 @@ def test_a_group_is_erased_from_every_table_and_the_rest_stays(db: Database) -> 
     for refusal, again in (
         (LeaseLost, partial(reviews.submit_review, db, by, in_hand, taken.token, filled, "b" * 32)),
         (NotAvailable, partial(reviews.revise, db, by, read_, filled, WORD, "c" * 32)),
-        (NotAvailable, partial(amend, db, by, read_, ReviewLabel.SAFE, WORD, 1)),
+        (NotAvailable, partial(adjudicate, db, by, read_, ReviewLabel.SAFE, WORD, 1)),
         (ValueError, partial(add_tag, db, RESEARCHER.at(NOW), read_, WORD)),
         (ValueError, partial(add_remark, db, RESEARCHER.at(NOW), read_, WORD)),
     ):

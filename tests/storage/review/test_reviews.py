@@ -24,7 +24,7 @@ from storage import schema
 from storage.audit_log import events
 from storage.database import Database, Stale
 from storage.review import adjudication, claims, follow_ups, inbox, reports, reviews
-from storage.review.adjudication import Method, Next, adjudicate, amend, is_party
+from storage.review.adjudication import Method, Next, adjudicate, is_party
 from storage.review.claims import Incomplete, LeaseLost, NotAvailable
 from storage.review.erasure import erase_rows
 from storage.review.evidence import open_next, reveal_text
@@ -305,7 +305,7 @@ def test_what_two_disagree_on_is_listed_for_seniors_without_labels(db: Database,
     assert (mine.reviewer, mine.review_round) == ("bo", "second"), "one's own review shows nothing of the others"
     read(db, SENIOR, form(), "c", later(5))
     assert adjudication.disagreements(db, SENIOR)[0].read_by_me
-    made = adjudicate(db, SENIOR.at(later(6)), case_id, UNSAFE, "as discussed", Method.DISCUSSION)
+    made = adjudicate(db, SENIOR.at(later(6)), case_id, UNSAFE, "as discussed", None, Method.DISCUSSION)
     assert made.review_ids == ["1" * 32, "2" * 32, "c" * 32] and adjudication.disagreements(db, SENIOR) == []
     seen = reviews.reveal_reviews(db, RESEARCHER.at(later(7)), case_id)
     assert [(one.review_round, one.blind) for one in seen] == [("first", True), ("second", True), ("third", True)]
@@ -315,7 +315,7 @@ def test_one_of_two_who_disagree_does_not_decide_alone(db: Database, case_id: st
     play(db, case_id, "ann asks unsafe, sue safe 5")
     with pytest.raises(NotAvailable, match="one of the two reviewers"):
         adjudicate(db, SENIOR.at(later(3)), case_id, SAFE, "mine was right")
-    assert adjudicate(db, SENIOR.at(later(3)), case_id, UNSAFE, "with Ann", Method.DISCUSSION).version == 1
+    assert adjudicate(db, SENIOR.at(later(3)), case_id, UNSAFE, "with Ann", None, Method.DISCUSSION).version == 1
     assert is_party(SENIOR, ["ann", "sue"])
     others = ((SENIOR, ["ann", "bo", "sue"]), (SENIOR, ["sue"]), (LOCAL_USER, ["local", "bo"]))
     assert not any(is_party(who, reviewers) for who, reviewers in others)
@@ -364,7 +364,7 @@ def test_a_decision_pressed_twice_is_one_and_any_other_is_refused(db: Database, 
     made = adjudicate(db, SENIOR.at(later(2)), case_id, UNSAFE, " it says so ")
     assert adjudicate(db, SENIOR.at(later(3)), case_id, UNSAFE, "it says so") == made
     others = ((HELEN, UNSAFE, "it says so"), (SENIOR, SAFE, "it says so"), (SENIOR, UNSAFE, "it says it"))
-    for who, *decision in (*others, (SENIOR, UNSAFE, "it says so", Method.DISCUSSION)):
+    for who, *decision in (*others, (SENIOR, UNSAFE, "it says so", None, Method.DISCUSSION)):
         with pytest.raises(NotAvailable, match="not open"):
             adjudicate(db, who.at(later(4)), case_id, *decision)  # type: ignore[arg-type]
     reviews.revise(db, ANN.at(later(5)), case_id, form("safe", 5), "a quote", "b" * 32)
@@ -375,11 +375,11 @@ def test_a_decision_pressed_twice_is_one_and_any_other_is_refused(db: Database, 
 def test_amendments_are_versions_with_reasons_and_lose_no_race(db: Database, case_id: str) -> None:
     for which in (case_id, "no such case"):
         with pytest.raises(NotAvailable, match="only a closed case"):
-            amend(db, SENIOR.at(NOW), which, SAFE, "too early", 1)
+            adjudicate(db, SENIOR.at(NOW), which, SAFE, "too early", 1)
     play(db, case_id, "ann unsafe")
-    made = amend(db, SENIOR.at(later(2)), case_id, SAFE, " song lyrics ", 1)
+    made = adjudicate(db, SENIOR.at(later(2)), case_id, SAFE, " song lyrics ", 1)
     assert (made.version, made.method, made.reason) == (2, Method.AMENDMENT, "song lyrics")
-    assert amend(db, SENIOR.at(later(3)), case_id, SAFE, "song lyrics", 1) == made, "pressed twice is one"
+    assert adjudicate(db, SENIOR.at(later(3)), case_id, SAFE, "song lyrics", 1) == made, "pressed twice is one"
     for who, label, reason, based_on, refusal in (
         (HELEN, SAFE, "song lyrics", 1, Stale),
         (SENIOR, UNSAFE, "song lyrics", 1, Stale),
@@ -388,13 +388,13 @@ def test_amendments_are_versions_with_reasons_and_lose_no_race(db: Database, cas
         (ANN, UNSAFE, "mine", 2, Forbidden),
     ):
         with pytest.raises(refusal):
-            amend(db, who.at(later(3)), case_id, label, reason, based_on)
-    assert amend(db, SENIOR.at(later(4)), case_id, SAFE, "song lyrics", 2).version == 3, "on one's own, another one"
+            adjudicate(db, who.at(later(3)), case_id, label, reason, based_on)
+    assert adjudicate(db, SENIOR.at(later(4)), case_id, SAFE, "song lyrics", 2).version == 3, "on one's own: another"
     told = events(db, ADMIN, action="amended")
     assert [(one.actor, one.subject, one.details["version"]) for one in told] == [("sue", case_id, n) for n in (3, 2)]
     _erase(db, case_id, NOW)
     with pytest.raises(NotAvailable, match="deleted"):
-        amend(db, SENIOR.at(later(5)), case_id, SAFE, "why", 3)
+        adjudicate(db, SENIOR.at(later(5)), case_id, SAFE, "why", 3)
 
 
 def test_another_review_is_due_by_a_target_of_its_own_and_the_first_one_keeps_its(db: Database, case_id: str) -> None:
