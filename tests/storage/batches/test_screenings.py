@@ -410,6 +410,8 @@ def test_the_live_view_shows_the_draws_so_far_to_whoever_submitted_it(db: Databa
     case_id = _single(db)
     for node, codes, now in (("worker", "EE", NOW), ("worker", "EEE?", NOW), ("risk", "S", LATER)):
         single_texts.update_live(db, case_id, node, "main", codes, now)
+    assert single_texts.find_unwatched(db, LATER + AFTER, AFTER) == [case_id], "who draws does not watch"
+    single_texts.watch(db, LOCAL_USER.at(LATER), case_id)
     assert single_texts.look(db, LOCAL_USER, case_id).draws == {"worker/main": "EEE?", "risk/main": "S"}
     with pytest.raises(Forbidden):  # whatever their roles: they may have to read it blind
         single_texts.look(db, SENIOR, case_id)
