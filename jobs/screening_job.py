@@ -346,8 +346,7 @@ class ComparisonRunner:
         if (reached := account.reached_cap()) is not None:
             await self._end(comparison_id, reached)
             return 0
-        account.spends += [CaseSpend(account, all_requests=True) for _ in cases]
-        each = [self._compare(comparison_id, case, spend) for case, spend in zip(cases, account.spends, strict=True)]
+        each = [self._compare(comparison_id, case, account) for case in cases]
         kept = await asyncio.gather(*each, return_exceptions=True)  # a shutdown waits until each has counted its calls
         for failed in (one for one in kept if isinstance(one, BaseException)):
             raise failed
@@ -356,23 +355,24 @@ class ComparisonRunner:
     async def _end(self, comparison_id: str, why: str) -> None:
         await retry_in_thread(end_comparison, self.db, SYSTEM.at(self.job.clock()), comparison_id, why)
 
-    async def _compare(self, comparison_id: str, case: CaseForScreening, spend: CaseSpend) -> bool:
+    async def _compare(self, comparison_id: str, case: CaseForScreening, account: Account) -> bool:
         """Screen one case; whether its result was kept. What was paid without a result counts as lost in the end."""
-        try:
-            return await self._screen(comparison_id, case, spend)
-        except Exception as error:
-            times = self._failed.get(case.case_id, (0, 0.0))[0]
-            until = time.monotonic() + pause_after(times, AGAIN_AFTER_S, 64 * AGAIN_AFTER_S)
-            self._failed[case.case_id] = times + 1, until
-            if not isinstance(error, SamplerError):
-                log.error("comparing case %s failed: %s", case.case_id, type(error).__name__)
-            elif error.stops_batch:
-                await self._end(comparison_id, error.kind)
-            return False
-        finally:
-            spend.asked = 0  # of what was under way, only the requests that were made count
-            if (lost := spend.lost_calls - spend.stored) > 0:
-                await retry_in_thread(lose_calls, self.db, comparison_id, lost)
+        with account.spend() as spend:
+            try:
+                return await self._screen(comparison_id, case, spend)
+            except Exception as error:
+                times = self._failed.get(case.case_id, (0, 0.0))[0]
+                until = time.monotonic() + pause_after(times, AGAIN_AFTER_S, 64 * AGAIN_AFTER_S)
+                self._failed[case.case_id] = times + 1, until
+                if not isinstance(error, SamplerError):
+                    log.error("comparing case %s failed: %s", case.case_id, type(error).__name__)
+                elif error.stops_batch:
+                    await self._end(comparison_id, error.kind)
+                return False
+            finally:
+                spend.asked = 0  # of what was under way, only the requests that were made count
+                if (lost := spend.lost_calls - spend.stored) > 0:
+                    await retry_in_thread(lose_calls, self.db, comparison_id, lost)
 
     async def _screen(self, comparison_id: str, case: CaseForScreening, spend: CaseSpend) -> bool:
         begun, agents = time.monotonic(), self.job.agents

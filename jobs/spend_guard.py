@@ -40,11 +40,10 @@ class Withdrawn(Exception):
 @dataclass(slots=True, eq=False)
 class CaseSpend:
     """What one case has asked for since its last committed run: ``asked`` in the draw batch under way, ``drawn``
-    before; ``stored`` are its calls in the tables. With ``all_requests`` those of what was broken off count too.
+    before; ``stored`` are its calls in the tables.
     """
 
     account: "Account"
-    all_requests: bool = False
     asked: int = 0
     bill: Bill = field(default_factory=Bill)
     drawn: Totals = field(default_factory=Totals)
@@ -57,7 +56,7 @@ class CaseSpend:
 
     def drew(self, calls: int, cost_usd: float | None) -> None:
         """The draw batch brought its draws; attempts of a whole one that brought none are lost."""
-        lost = max(0, self.bill.requests - calls) if self.all_requests or calls >= self.asked else 0
+        lost = max(0, self.bill.requests - calls) if calls >= self.asked else 0
         unpriced = calls if cost_usd is None else 0
         more = Totals(calls=calls, lost_calls=lost, unpriced_calls=unpriced, cost_usd=cost_usd or 0.0)
         self.drawn, self.asked, self.bill = self.drawn + more, 0, Bill()
