@@ -3,11 +3,11 @@ nothing and opens nothing in the inbox.
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, case, func, or_, select, type_coerce, update
+from sqlalchemy import BigInteger, ColumnElement, Row, Select, func, or_, select, type_coerce, update
 
 from screening.pipeline.draws import Usage
 from screening.pipeline.engine import Screening
@@ -91,7 +91,7 @@ def begin_comparison(
     goes_on = or_(comparisons.c.ended_at.is_(None), _MAY_BE_RESUMED)
     lacks_cases = or_(kept < comparisons.c.most_cases, kept < most_cases)
     newest = same.where(goes_on, lacks_cases).order_by(comparisons.c.created_at.desc())
-    limits = {"most_cases": most_cases, "max_calls": caps.max_calls, "max_cost_usd": caps.max_cost_usd}
+    limits = {"most_cases": most_cases, **asdict(caps)}
     with db.write() as conn:
         if (found := conn.execute(newest).first()) is not None:
             resume_comparison(conn, by, found.id)
@@ -136,21 +136,12 @@ def list_comparisons(db: Database, actor: Actor) -> tuple[Comparison, ...]:
     settled = select(func.count()).select_from(screenings).where(theirs.batch_id == comparisons.c.batch_id)
     not_erased = or_(~was_erased(theirs.case_id), _compared(comparisons.c.id, theirs.case_id))  # before it came to it
     of = settled.where(not_erased).correlate(comparisons).scalar_subquery()
-    query = select(comparisons, batches.c.name.label("batch_name"), of.label("settled"))
-    joined = query.join(batches, batches.c.id == comparisons.c.batch_id).order_by(comparisons.c.created_at.desc())
-    with db.read() as conn:
-        spent = _spendings(conn)
-        return tuple(
-            record(
-                Comparison,
-                row,
-                done=spent[row.id].accepted,
-                of=min(row.most_cases, row.settled),
-                caps=Caps(max_calls=row.max_calls, max_cost_usd=row.max_cost_usd),
-                totals=spent[row.id],
-            )
-            for row in conn.execute(joined)
-        )
+    query = _SPENT.add_columns(batches.c.name.label("batch_name"), of.label("settled"))
+    query = query.join(batches, batches.c.id == comparisons.c.batch_id).group_by(batches.c.name)
+    return tuple(
+        record(Comparison, row, of=min(row.most_cases, row.settled), caps=record(Caps, row), totals=_totals(row))
+        for row in db.rows(query.order_by(comparisons.c.created_at.desc()))
+    )
 
 
 def _compared(comparison_id: Any, case_id: Any) -> ColumnElement[bool]:
@@ -160,19 +151,23 @@ def _compared(comparison_id: Any, case_id: Any) -> ColumnElement[bool]:
     return kept.exists()
 
 
-def _spendings(conn: Connection) -> dict[str, Totals]:
-    """What each comparison has cost so far; ``accepted`` counts its cases."""
-    one, of = comparison_outcomes.c, comparisons.c
-    unpriced = case((one.cost_usd.is_(None), one.calls), else_=0)
-    sums = (func.coalesce(func.sum(each), 0) for each in (one.calls, one.cost_usd, unpriced))
-    query = select(of.id, of.lost_calls, func.count(one.case_id), *sums)
-    rows = conn.execute(query.outerjoin(comparison_outcomes, one.comparison_id == of.id).group_by(of.id, of.lost_calls))
-    return {
-        comparison_id: Totals(
-            accepted=done, calls=int(calls), cost_usd=float(cost), unpriced_calls=int(unknown), lost_calls=lost
-        )
-        for comparison_id, lost, done, calls, cost, unknown in rows
-    }
+_kept = comparison_outcomes.c
+_SPENT = (
+    select(
+        comparisons,
+        func.count(_kept.case_id).label("done"),
+        func.coalesce(func.sum(_kept.calls), 0).label("calls"),
+        func.coalesce(func.sum(_kept.cost_usd), 0.0).label("cost_usd"),
+        func.coalesce(func.sum(_kept.calls).filter(_kept.cost_usd.is_(None)), 0).label("unpriced_calls"),
+    )
+    .outerjoin(comparison_outcomes, _kept.comparison_id == comparisons.c.id)
+    .group_by(comparisons.c.id)
+)
+"""Each comparison with what it has cost so far."""
+
+
+def _totals(row: Row[Any]) -> Totals:
+    return record(Totals, row, accepted=row.done)
 
 
 def paired_outcomes(db: Database, actor: Actor, comparison_id: str) -> tuple[Pair, ...]:
@@ -218,10 +213,9 @@ def next_due(
     up all that begin after it.
     """
     with db.read() as conn:
-        spent = _spendings(conn)
-        running = select(comparisons).where(comparisons.c.ended_at.is_(None)).order_by(comparisons.c.created_at)
+        running = _SPENT.where(comparisons.c.ended_at.is_(None)).order_by(comparisons.c.created_at)
         for one in conn.execute(running).all():
-            left = min(limit, one.most_cases - spent[one.id].accepted)
+            left = min(limit, one.most_cases - one.done)
             if left > 0 and (rows := conn.execute(_cases_to_screen(one, put_off).limit(left)).all()):
                 break
         else:
@@ -231,8 +225,7 @@ def next_due(
     except UnreadableConfiguration:
         end_comparison(db, by, one.id, "configuration_unreadable")
         return next_due(db, by, limit, put_off)
-    caps = Caps(max_calls=one.max_calls, max_cost_usd=one.max_cost_usd)
-    return one.id, caps, spent[one.id], tuple(case_of(row, configuration) for row in rows)
+    return one.id, record(Caps, one), _totals(one), tuple(case_of(row, configuration) for row in rows)
 
 
 def _cases_to_screen(one: Row[Any], put_off: Collection[str]) -> Select[Any]:
