@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from commands.options import how_said
-from screening.datasets.formats import columns_of, file_layout
+from screening.datasets.formats import file_layout
 from screening.datasets.mapping import (
     ASKED,
     JUDGED,
@@ -152,7 +152,7 @@ def _columns(
     said = {name: value for name in asked if (value := getattr(arguments, name, None)) is not None}
     if not said:
         return kept
-    columns = columns_of(file_layout(path, sheet))
+    columns = file_layout(path, sheet).columns
     for name, value in said.items():
         if name in COLUMNS:
             said[name] = find_column(value, columns) if value else None

@@ -41,7 +41,7 @@ def import_draws(
     said = pairs(draw_labels.strip(), list(Label), "--draw-labels")
     given = {value.strip().casefold(): Label(label) for value, label in said}
     if columns:
-        drawn = _of_columns(table, [find_column(name, table.columns) for name in columns], given)
+        drawn = _of_columns(table, [find_column(name, table.layout.columns) for name in columns], given)
         lines = [_line(case, each, draws) for case, draws in drawn for each in node]
     else:
         by_node = _of_outputs(outputs or [], table, node, given)

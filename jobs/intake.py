@@ -9,7 +9,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -21,7 +21,7 @@ from jobs.agents import describe_agents, overnight_obstacle
 from jobs.process import Clock, retry
 from screening.datasets.mapping import ColumnMapping, column_mapping
 from screening.datasets.reader import Table, read_table
-from screening.datasets.rows import FileRefused, NewCase, Row
+from screening.datasets.rows import FileRefused, NewCase
 from screening.labels import Label
 from screening.pipeline.config import PipelineConfig, preset
 from screening.review.policy import SYSTEM, Actor
@@ -61,12 +61,6 @@ def require_overnight(db: Database, settings: Settings, pipeline: PipelineConfig
     if unlabelled:
         rows = count_of(unlabelled, "row has", "rows have")
         raise ValueError(f"{rows} no reference label: message batches are for research files alone")
-
-
-def told(rows: Iterable[Row], tell: Callable[[int], None]) -> Iterator[Row]:
-    for row in rows:
-        tell(row.row)
-        yield row
 
 
 def unlabelled_rows(table: Table, settings: Settings) -> int:
@@ -124,8 +118,7 @@ def fill_batch(
     ``tell`` is called with the number of each row that was looked at.
     """
     resume_intake(db, SYSTEM.at(clock()), batch_id)
-    rows = told(table.rows(receiver(settings), after=last_row(db, batch_id)), tell)
-    add_rows(db, batch_id, rows, clock())
+    add_rows(db, batch_id, table.rows(receiver(settings), last_row(db, batch_id), tell), clock())
     close_intake(db, actor.at(clock()), batch_id)
 
 

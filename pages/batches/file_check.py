@@ -13,7 +13,7 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from jobs.intake import Upload, receiver, told
+from jobs.intake import Upload, receiver
 from pages.ui import auth, context, widgets
 from pages.ui.words import literal, words_of
 from screening.datasets import mapping as reading
@@ -56,7 +56,8 @@ def ask_columns(
         suffix += f"_{sheets.index(upload.sheet)}"  # the columns of another sheet are others
     if isinstance(found, FileRefused) and not isinstance(found, ColumnsUnclear):
         raise found
-    columns, proposed = found.columns, found.mapping if isinstance(found, Table) else None
+    columns = found.columns if isinstance(found, ColumnsUnclear) else found.layout.columns
+    proposed = found.mapping if isinstance(found, Table) else None
     with fields:
         if kept is not None and kept.columns is not None:
             if missing := sorted(kept.columns.columns() - set(columns)):
@@ -280,7 +281,7 @@ class Check:
 def check(table: Table, receive: Receive, tell: Callable[[int], None] = lambda row: None) -> Check:
     """Read every row once, in constant memory; ``tell`` is called with the number of each."""
     found = Check()
-    for row in told(table.rows(receive), tell):
+    for row in table.rows(receive, tell=tell):
         if len(found.first) < FIRST:
             found.first.append(_preview(row))
         if not isinstance(row, NewCase):

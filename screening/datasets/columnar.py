@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from screening.datasets.json_rows import class_name, class_names
 from screening.datasets.rows import (
-    CELL_LIMIT,
     FileFormat,
     FileLayout,
     FileRefused,
@@ -304,7 +303,7 @@ def _parquet_batches(stream: Any, most: int) -> Iterator[Any]:
 
     metadata = pq.read_metadata(stream)
     leaves = [metadata.schema.column(place) for place in range(len(metadata.schema))]
-    if any(leaf.length > CELL_LIMIT // 256 for leaf in leaves if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY"):
+    if any(leaf.length > FILE_LIMITS.row // 256 for leaf in leaves if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY"):
         raise FileRefused("This Parquet file has a column of very long values of one length. Send it as CSV.")
     require_few_rows(metadata.num_rows)
     plans = plan_unpacking(stream, most)

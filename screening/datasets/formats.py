@@ -10,7 +10,6 @@ from screening.datasets.conversations import is_transcript, join_turns
 from screening.datasets.json_rows import decided, find_inspect_log, find_json
 from screening.datasets.mapping import TRANSCRIPT, ColumnMapping
 from screening.datasets.rows import (
-    CELL_LIMIT,
     PATTERNS,
     Encoding,
     FileFormat,
@@ -23,26 +22,37 @@ from screening.datasets.rows import (
     Source,
     limited,
     most_characters,
-    require_few_columns,
 )
 from screening.datasets.text_files import detect_encoding, find_delimited, open_text, require_text
 from screening.datasets.workbook import find_workbook
+from screening.settings import FILE_LIMITS
 
 
 def file_layout(source: Source, sheet: str | None = None) -> FileLayout:
-    """What kind of file it is and how its rows are found. FileRefused for what is not read."""
+    """What kind of file it is, how its rows are found, and its columns: those of its header or, where it has none, all
+    names that its rows use. FileRefused for what is not read.
+    """
     layout = next(layout for reader in READERS if (layout := reader(source, sheet)) is not None)
-    require_few_columns(layout.columns)
     if sheet is not None and not layout.sheets:
         raise FileRefused(f"This is {layout.format}, not a workbook: it has no sheet {sheet!r}.")
-    return layout
+    names = dict.fromkeys(layout.columns)
+    for row in rows_of(layout) if not names else ():
+        names |= dict.fromkeys(row.fields)
+        _require_few(len(names))
+    _require_few(len(names))
+    return replace(layout, columns=tuple(names))
+
+
+def _require_few(columns: int) -> None:
+    if columns > FILE_LIMITS.columns:
+        raise FileRefused(f"The file has {columns:,} columns; at most {FILE_LIMITS.columns:,} are read.")
 
 
 def _find_text(source: Source, _sheet: str | None) -> FileLayout:
     require_text(source)
     encoding = detect_encoding(source)
     with open_text(source, encoding) as text:
-        if is_transcript(next((line for line in iter(lambda: text.readline(CELL_LIMIT), "") if line.strip()), "")):
+        if is_transcript(next((line for line in iter(lambda: text.readline(FILE_LIMITS.row), "") if line.strip()), "")):
             read = partial(_read_transcript, source, encoding)
             return FileLayout(source=source, format=FileFormat.TRANSCRIPT, read=read, encoding=encoding)
     return find_json(source, encoding) or find_delimited(source, encoding)
@@ -50,7 +60,7 @@ def _find_text(source: Source, _sheet: str | None) -> FileLayout:
 
 def _read_transcript(source: Source, encoding: Encoding) -> Lines:
     with open_text(source, encoding) as text:
-        yield FileRow(1, 1, {TRANSCRIPT: text.read(CELL_LIMIT + 1)})
+        yield FileRow(1, 1, {TRANSCRIPT: text.read(FILE_LIMITS.row + 1)})
 
 
 READERS: list[Callable[[Source, str | None], FileLayout | None]] = [
@@ -62,19 +72,8 @@ READERS: list[Callable[[Source, str | None], FileLayout | None]] = [
 """Each finds how the rows of a file, or of this sheet, are read; None for another kind. The last one reads any text."""
 
 
-def columns_of(layout: FileLayout) -> tuple[str, ...]:
-    """The file's columns: those of its header or, where it has none, all names that its rows use."""
-    if layout.columns:
-        return layout.columns
-    names: dict[str, None] = {}
-    for one in rows_of(layout):
-        names.update(dict.fromkeys(one.fields))
-        require_few_columns(tuple(names))
-    return tuple(names)
-
-
 def rows_of(
-    layout: FileLayout, mapping: ColumnMapping | None = None, look: Callable[[FileRow | None], object] = bool
+    layout: FileLayout, mapping: ColumnMapping | None = None, look: Callable[[FileRow | None], None] = lambda line: None
 ) -> Rows:
     """The rows from the start, where a mapping says so put together to conversations, of which each time they are asked
     about is a row, counted anew. FileRefused where they are more, or longer, than is read. ``look`` is given each line
@@ -87,7 +86,7 @@ def rows_of(
     return limited(join_turns(rows, mapping, mapping.conversation), most, longest=None)
 
 
-def _read(layout: FileLayout, look: Callable[[FileRow | None], object]) -> Rows:
+def _read(layout: FileLayout, look: Callable[[FileRow | None], None]) -> Rows:
     for line in _without_descriptions(layout.read()):
         if line is not None and line.fields.get("answer") is not None:
             line = line.with_fields(decided(line.fields))

@@ -5,14 +5,14 @@ import re
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from screening.datasets.formats import columns_of, file_layout, rows_of
+from screening.datasets.formats import file_layout, rows_of
 from screening.datasets.mapping import DERIVED, OF_A_PERSON, ColumnMapping, chosen_mapping, known_as
 from screening.datasets.rows import (
     PATTERNS,
@@ -79,7 +79,6 @@ class Table:
 
     name: str
     layout: FileLayout = field(repr=False)
-    columns: tuple[str, ...]
     mapping: ColumnMapping
     unread: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -114,13 +113,16 @@ class Table:
         known = {value: map_label(value) for value in sorted(self.label_values)}
         return replace(self, said={value: label for value, label in known.items() if label is not None} | said)
 
-    def rows(self, receive_text: Receive = receive, *, after: int = 0) -> Iterator[Row]:
+    def rows(
+        self, receive_text: Receive = receive, after: int = 0, tell: Callable[[int], None] = lambda row: None
+    ) -> Iterator[Row]:
         """Every data row in the order of the file, accepted or rejected. The file is read again, in constant memory;
-        rows up to ``after`` are passed over, and nothing is looked for in their texts. May be asked for any number of
-        times.
+        rows up to ``after`` are passed over, and nothing is looked for in their texts. ``tell`` is given the number of
+        each that is read. May be asked for any number of times.
         """
         for row in rows_of(self.layout, self.mapping):
             if row.row > after:
+                tell(row.row)
                 yield self._judged(row, receive_text)
 
     def _judged(self, row: FileRow, receive_text: Receive) -> Row:
@@ -176,7 +178,7 @@ class Table:
         identity = self.mapping.id_of(row)
         original: str | tuple[str, ...] | None = self.mapping.text_of(row.fields)
         if row.problem is not None and not row.fields:
-            named = reason in WRONG_CELLS and bool(row.cells) and self.mapping.id == self.columns[0]
+            named = reason in WRONG_CELLS and bool(row.cells) and self.mapping.id == self.layout.columns[0]
             identity, original = row.cells[0] if named else None, row.cells or None
         elif row.problem is not None:
             original = row.cells[0] if row.cells else None
@@ -219,10 +221,7 @@ def is_usable_id(identity: str) -> bool:
 def describe_reading(table: Table) -> dict[str, Any]:
     """How the file was read, as data kept with its batch."""
     layout, mapping, reading = table.layout, table.mapping, table.mapping.conversation
-    turns: dict[str, Any] = {}
-    if reading is not None:
-        turns = {name: getattr(reading, name) for name in ("shape", "judged", "context_tokens")}
-        turns = {"conversations": turns | {"questions": list(reading.questions)}}
+    turns = {name: getattr(reading, name) for name in ("shape", "judged", "context_tokens")} if reading else {}
     return {
         "format": layout.format,
         "encoding": layout.encoding and layout.encoding.name,
@@ -231,7 +230,7 @@ def describe_reading(table: Table) -> dict[str, Any]:
         **{f"{role}_column": getattr(mapping, role) for role in ("id", "reply", "label", "group")},
         "unread_columns": list(table.unread),
         "lists_joined": mapping.lists,
-        **turns,
+        **({"conversations": turns | {"questions": list(reading.questions)}} if reading else {}),
         "sheet": layout.sheet,
         "labels": {value: label.value for value, label in table.labels.items()},
         "warnings": list(table.warnings),
@@ -254,20 +253,19 @@ def read_table(
     be read without risking a wrong row; its subclass ColumnsUnclear when only the columns are in doubt.
     """
     layout = file_layout(source, sheet)
-    columns = columns_of(layout)
-    if not columns:
+    if not layout.columns:
         why = (f": in line {one.line} {one.detail}" for one in rows_of(layout) if one.detail)
         raise FileRefused(f"The file has no rows with named values{next(why, '')}.")
     try:
-        survey = _Survey(columns, chosen_mapping(columns, mapping, named))
+        survey = _Survey(layout, chosen_mapping(layout.columns, mapping, named))
         for row in rows_of(layout, survey.mapping, survey.look):
             survey.count(row)
         survey.require_readable()
         survey.require_known()
     except ColumnsUnclear as unclear:
-        unclear.columns, unclear.sheets = columns, layout.sheets
+        unclear.columns, unclear.sheets = layout.columns, layout.sheets
         raise
-    return survey.table(name, layout, named if mapping else ()).with_labels(label_values or {})
+    return survey.table(name, named if mapping else ()).with_labels(label_values or {})
 
 
 class _Survey:
@@ -275,8 +273,8 @@ class _Survey:
     and 40 bytes a row.
     """
 
-    def __init__(self, columns: tuple[str, ...], mapping: ColumnMapping) -> None:
-        self.columns, self.mapping = columns, mapping
+    def __init__(self, layout: FileLayout, mapping: ColumnMapping) -> None:
+        self.layout, self.mapping = layout, mapping
         self.rows = self.blank_lines = self.wrong = self.nested = self.listed = self.formulas = self.conversations = 0
         self.turns = self.no_turns = self.labels_unread = self.without_id = self.rounded = self.conflicting = 0
         self.first_wrong: FileRow | None = None
@@ -286,7 +284,7 @@ class _Survey:
         self._ids, self._contents, self._rows, self._spaced = array("q"), array("q"), array("q"), array("q")
         self._labels: list[str] = []
         read = mapping.columns()
-        self.unread = tuple(name for name in columns if name not in read)
+        self.unread = tuple(name for name in layout.columns if name not in read)
         looked_at = (name for name in self.unread if name not in mapping.unread and known_as(name) not in DERIVED)
         self._unread = [_UnreadColumn(name) for name in looked_at]
 
@@ -377,7 +375,7 @@ class _Survey:
         names = sentences or labels
         raise ColumnsUnclear(f"{what}: {', '.join(names)}. {do}", option="unread", name=names[0])
 
-    def table(self, name: str, layout: FileLayout, named: Collection[str]) -> Table:
+    def table(self, name: str, named: Collection[str]) -> Table:
         """The file by what was found. An id that rows with different texts share is none: it becomes the group. So does
         a person's or conversation's id that nobody ``named`` and that is not every row's own.
         """
@@ -393,14 +391,13 @@ class _Survey:
                 mapping = replace(mapping, group=shared if instead else mapping.group or shared)
         cut = None
         if not any(word in normalised_name(mapping.text) for word in ("full", "extended")):
-            cut = next((column for column in self.columns if normalised_name(column) in _SAY_CUT), None)
+            cut = next((column for column in self.layout.columns if normalised_name(column) in _SAY_CUT), None)
         return Table(
             name=name,
-            layout=layout,
-            columns=self.columns,
+            layout=self.layout,
             mapping=mapping,
             unread=self.unread,
-            warnings=(*_warnings_of_layout(layout), *self._warnings(), *self._warnings_of_ids(mapping, shared, spaced)),
+            warnings=(*self._warnings(), *self._warnings_of_rows(), *self._warnings_of_ids(mapping, shared, spaced)),
             row_count=self.rows,
             label_values=self.label_values,
             same=self.same,
@@ -427,6 +424,16 @@ class _Survey:
         self.label_values = +self.label_values
 
     def _warnings(self) -> Iterator[str]:
+        encoding, sheets = self.layout.encoding, self.layout.sheets
+        if encoding and encoding.guessed:
+            yield f"The file is not UTF-8; it was read as {encoding.name}, which is a guess. Look at a few accents."
+        if encoding and encoding.unreadable_bytes:
+            bytes_ = count_of(encoding.unreadable_bytes, "byte is", "bytes are")
+            yield f"{bytes_} not UTF-8; the texts with such bytes are marked unreadable."
+        if self.layout.sheet is not None and len(sheets) > 1:
+            yield f"Only sheet {sheets.index(self.layout.sheet) + 1} of {len(sheets)} is read."
+
+    def _warnings_of_rows(self) -> Iterator[str]:
         if self.listed and not self.mapping.lists:
             rows = count_of(self.listed, "row")
             yield f"In {rows} the text is a list of strings or turns, screened as it stands in the file."
@@ -467,17 +474,6 @@ class _Survey:
         if spaced:
             ids = count_of(spaced, "id differs", "ids differ")
             yield f"{ids} from another id only in spaces around it; they are kept apart."
-
-
-def _warnings_of_layout(layout: FileLayout) -> Iterator[str]:
-    encoding = layout.encoding
-    if encoding and encoding.guessed:
-        yield f"The file is not UTF-8; it was read as {encoding.name}, which is a guess. Look at a few accents."
-    if encoding and encoding.unreadable_bytes:
-        bytes_ = count_of(encoding.unreadable_bytes, "byte is", "bytes are")
-        yield f"{bytes_} not UTF-8; the texts with such bytes are marked unreadable."
-    if layout.sheet is not None and len(layout.sheets) > 1:
-        yield f"Only sheet {layout.sheets.index(layout.sheet) + 1} of {len(layout.sheets)} is read."
 
 
 class _UnreadColumn:

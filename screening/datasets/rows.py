@@ -192,11 +192,6 @@ def unique_names(header: Sequence[str]) -> tuple[str, ...]:
     return tuple(unique)
 
 
-def require_few_columns(columns: Sequence[str]) -> None:
-    if len(columns) > FILE_LIMITS.columns:
-        raise FileRefused(f"The file has {len(columns):,} columns; at most {FILE_LIMITS.columns:,} are read.")
-
-
 @dataclass(frozen=True, slots=True)
 class FileRow:
     """One data row (numbered from 1) at a physical line (from 1): its cells by column, or what is wrong with it.
@@ -269,7 +264,9 @@ class Encoding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLayout:
-    """How to get at the rows of a file: ``read`` gives them from the start; no ``columns`` where it has no header."""
+    """How to get at the rows of a file: ``read`` gives them from the start. A reader names the ``columns`` of a header;
+    where there is none, `file_layout` does.
+    """
 
     source: Source
     format: str

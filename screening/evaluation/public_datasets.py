@@ -210,7 +210,7 @@ def load_table(table: Table) -> EvaluationData:
 
 
 def _distributions(table: Table, texts: Mapping[int, ScreenedText]) -> dict[ScreenedText, dict[Label, float]]:
-    columns = {normalised_name(name): name for name in table.columns}
+    columns = {normalised_name(name): name for name in table.layout.columns}
     if not set(SHARES) <= set(columns):
         return {}
     given: dict[ScreenedText, dict[Label, float]] = {}

@@ -59,7 +59,7 @@ def test_a_column_is_found_by_name_and_one_named_twice_keeps_its_cells_apart() -
             find_column(name, columns)
     mapping = ColumnMapping(text="text (column 3)", joined=("text (column 2)",), id="id")
     table = read_table(b"id,text,text,note,note\n1,a,b,c,d\n", mapping=mapping)
-    assert table.columns == ("id", "text (column 2)", "text (column 3)", "note (column 4)", "note (column 5)")
+    assert table.layout.columns == ("id", "text (column 2)", "text (column 3)", "note (column 4)", "note (column 5)")
     assert read(table, "text") == ["b\n\na"]
 
 
