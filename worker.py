@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -32,8 +31,16 @@ async def work(settings: Settings, db: Database) -> None:
     async with open_job(settings, db, worker_name()) as job:
         notifier = Notifier(db=db, settings=settings, name=job.worker, kind="worker", clock=system_clock)
         runner = runner_for(job, settings.cases_in_flight)
+
+        def stop() -> None:
+            """Ask the runner to end; what hangs then ends with the process, and nothing committed depends on it."""
+            runner.stop()
+            last = threading.Timer(STOPS_WITHIN_S, os._exit, [0])
+            last.daemon = True
+            last.start()
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, _stop, runner.stop)
+            loop.add_signal_handler(number, stop)
         overnight = OvernightRunner(job, settings.overnight_poll_s)
         beside = (_try_the_model(job.health, settings), overnight.run(), ComparisonRunner(job).run())
         tasks = [asyncio.create_task(one) for one in beside]
@@ -45,14 +52,6 @@ async def work(settings: Settings, db: Database) -> None:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _stop(stop: Callable[[], None]) -> None:
-    """Ask the runner to end; what hangs then ends with the process: nothing that was committed depends on it."""
-    stop()
-    last = threading.Timer(STOPS_WITHIN_S, os._exit, [0])
-    last.daemon = True
-    last.start()
 
 
 async def _try_the_model(health: ModelHealth, settings: Settings) -> None:
