@@ -57,7 +57,7 @@ def reveal_once(case_id: str) -> tuple[CaseText, Evidence]:
 def facts(
     text: CaseText, file: CaseFile, evidence: Evidence, phrases: Sequence[FlaggedPhrase]
 ) -> Iterator[tuple[str, str]]:
-    yield "Id", visible(text.external_id)
+    yield "ID", visible(text.external_id)
     row = file.case
     yield "From", f"{row.batch_name}, row {row.row}"
     yield "Received", f"{local_time(row.created_at)} · SHA-256 {row.text_sha256[:16]}…"
@@ -266,7 +266,7 @@ def case(case_id: str) -> None:
         words = "This case is not assigned to you. Its history is shown to those who have reviewed it."
         st.info(words, icon=":material/lock:")
         if is_allowed(person, Action.CLAIM_NEXT):
-            st.page_link(shell.FOLDER / "inbox.py", label="To the inbox")
+            st.page_link(shell.FOLDER / "inbox.py", label="Open the queue")
         return
     except KeyError:
         st.warning("There is no such case.", icon=":material/search_off:")

@@ -203,7 +203,7 @@ def erasure_form() -> None:
     with st.form("erase", border=False):
         left, right = st.columns(2)
         by = left.selectbox("Which", list(By), format_func=BY_WORDS.__getitem__, key="erase_by") or By.CASE
-        value = right.text_input("Id or group", key="erase_value")
+        value = right.text_input("ID or group", key="erase_value")
         reason = st.text_input("Reason", key="erase_reason", max_chars=1_000, help="Who asked for it, and when.")
         times = st.session_state.get("erased_times", 0)  # said anew each time
         sure = st.checkbox("I have checked the number of cases. This cannot be undone.", key=f"erase_sure_{times}")

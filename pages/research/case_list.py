@@ -33,7 +33,7 @@ HIDE = "hide_in_review"
 NO_OUTCOMES = "Outcomes are shown to seniors and researchers."
 COUNTS_AS_SEEN = (
     "Cases in review whose outcome you see here or export count as seen: your later review of them is stored as not "
-    "blinded and leaves the accuracy estimates."
+    "blinded and left out of the estimates on Reliability."
 )
 BLINDED = (
     "Cases enter the queue unmarked, mixed with controls from the cells beside, so reviewers stay blinded. A review of "

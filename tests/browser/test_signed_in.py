@@ -246,7 +246,7 @@ def _is_out_of_reach(who: Person, case_id: str, text: str, batch_id: str) -> Non
     desk.click(page, "Take this case")
     desk.sees(page, re.compile("assigned to another reviewer now|others may take it"))
     page.goto(f"/case?case={case_id}")
-    desk.sees(page, "This case is not assigned to you.", page.get_by_role("link", name="To the inbox"))
+    desk.sees(page, "This case is not assigned to you.", page.get_by_role("link", name="Open the queue"))
     page.goto(f"/batches?batch={batch_id}")
     desk.sees(page, "4 rows: ")
     expect(page.get_by_role("button", name="Export")).to_have_count(0)

@@ -157,7 +157,7 @@ function receipt(desk) {
     h("p", {}, "✓ Saved: ", bold(words), version > 1 ? ` (version ${version}).` : "."),
     h("p", { class: "sld-follows" }, becomes),
     follow_ups.map((one) => h("p", { class: "sld-follows" }, bold(one.words), `, by ${when(one.due)}`)),
-    !blind && small("Not counted in accuracy estimates, because you had seen the AI result."),
+    !blind && small("Not counted in the estimates on Reliability, because you had seen the AI result."),
     form.read_to_end === false && small("You submitted before scrolling to the end."),
     engine && [h("p", {}, bold("AI result: "), engine), h("p", {}, compared)],
     paragraphs(rules.map((one) => one.words)),
