@@ -29,7 +29,8 @@ def interval(found: Coefficient) -> str:
 
 st.title("Inter-rater agreement")
 widgets.how_to_read(
-    "Blinded first reviews of closed cases. Reviewers are under pseudonyms, and nobody is ranked.", "agreement"
+    "Blinded first reviews of cases with a final label. Reviewers are under pseudonyms, and nobody is ranked.",
+    "agreement",
 )
 titles = widgets.batch_titles(list_batches(db, person, 200))
 batch_id = st.selectbox("Upload", list(titles), index=None, placeholder="All", format_func=titles.__getitem__)
@@ -43,7 +44,7 @@ if found.disputed:
         icon=":material/hourglass:",
     )
 if not found.cases:
-    st.info("No closed case has a blinded review yet. Review cases in the queue first.")
+    st.info("No case with a final label has a blinded review yet. Review cases in the queue first.")
     st.stop()
 with st.container(horizontal=True):
     st.metric("Blinded reviews of cases", f"{found.cases:,}")
@@ -103,7 +104,7 @@ st.table(
     [{"After seeing the AI's result": name, "Share, 95% CI": rate(share)} for name, share in changes.items()],
     hide_index=True,
 )
-st.caption("Where one reviewer closed a case alone, the final label is that reviewer's own last one.")
+st.caption("Where one reviewer decided alone, the final label is that reviewer's own last one.")
 if is_allowed(person, Action.EXPORT):
     with st.popover("Export", icon=":material/download:"):
         downloads.show_files(downloads.review_files(batch_id))

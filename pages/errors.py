@@ -164,8 +164,8 @@ with left:
         downloads.show_export(
             partial(downloads.corrected_label_files, batch.id),
             "corrected",
-            "The corrected data set: original label and where it is from, every review under a pseudonym, the final "
-            "label, and what the AI said.",
+            "The corrected data set: original label, every review under a pseudonym, the final label and where it is "
+            "from, and what the AI said.",
         )
 with right:
     if cell is not None:

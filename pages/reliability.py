@@ -214,7 +214,7 @@ def label_changes() -> None:
     key, reviews = context.settings().pseudonym_secret, REVIEW * count_reviews(db)
     found, cases = compute(count_revisions, person, key, standing=revisions_now(db), cases=reviews)
     if found.switched.value is None:
-        st.info("No closed case yet whose reviewer saw the AI's result after a blinded first review.")
+        st.info("No case with a final label yet whose reviewer saw the AI's result after a blinded first review.")
         return
     rows = [
         ("changed after seeing the AI", rate(found.switched)),
@@ -224,8 +224,8 @@ def label_changes() -> None:
     st.table(pd.DataFrame(rows, columns=["Label", "Share, 95% CI"]), hide_index=True)
     without = found.switched.denominator - found.to_right.denominator - found.to_wrong.denominator
     st.caption(
-        "All closed cases whose reviewer saw the AI's result after a blinded first review, any configuration. Against "
-        f"the original label; {count_of(without, 'review has', 'reviews have')} none."
+        "All cases with a final label whose reviewer saw the AI's result after a blinded first review, any "
+        f"configuration. Against the original label; {count_of(without, 'review has', 'reviews have')} none."
     )
     behind: dict[str, Behind] = {words: (count, partial(tuple, ids)) for words, (count, ids) in cases.items()}
     open_cases(behind, "Cases with such a review", "switch_cases")

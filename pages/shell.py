@@ -47,7 +47,10 @@ with shell.run_again_while_away(notice, faults):
         with end:  # before the page, which may stop the script
             st.caption(literal(f"{site.intended_use} {WHO_SEES_WHAT}"))
             if page.url_path != "inbox" or person is None or not is_allowed(person, Action.CLAIM_NEXT):
-                shell.mount("line", {}, "line")  # a reviewer's desk has words of its own for a lost connection
+                # a reviewer's desk has words of its own for a lost connection
+                named = ("batch", "upload") if page.url_path == "batches" else ()
+                place = [page.url_path, *(st.query_params.get(name, "") for name in named)]
+                shell.mount("line", {"place": " ".join(place)}, "line")
             if person is not None:
                 shell.controls(context.database(), person, site)
         with body:

@@ -13,6 +13,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.ui import context, html, shell, widgets
+from pages.ui.downloads import COUNTS_AS_SEEN
 from pages.ui.engine_view import NO_DECISION
 from pages.ui.words import OUTCOME_WORDS, WORDS, literal, local_time, reason_words, sentence
 from screening.labels import Label, Outcome
@@ -31,10 +32,6 @@ from storage.visibility import choose_hiding, hides_in_review, is_erased
 PAGE, QUICK_TAGS = 25, 5
 HIDE = "hide_in_review"
 NO_OUTCOMES = "Outcomes are shown to seniors and researchers."
-COUNTS_AS_SEEN = (
-    "Cases in review whose outcome you see here or export count as seen: your later review of them is stored as not "
-    "blinded and left out of the estimates on Reliability."
-)
 BLINDED = (
     "Cases enter the queue unmarked, mixed with controls from the cells beside, so reviewers stay blinded. A review of "
     "your own is stored as not blinded, since you have seen the result."
@@ -275,6 +272,8 @@ def facts(case: Result) -> str:
     found = [f"Original label **{case.reference or 'none'}**{value}"]
     if case.hidden:
         return found[0]
+    if case.in_review:
+        found.append("**in review**")
     if case.accepted:
         found.append(f"final label **{literal(case.accepted.replace('_', ' '))}**")
     found.append(f"outcome **{literal(outcome_words(case.outcome))}**")

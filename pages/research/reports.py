@@ -71,7 +71,7 @@ def flow(found: Verified) -> tuple[tuple[str, int], ...]:
         ("reviewed blinded, second review due", sum(stratum.read_again for stratum in strata)),
         ("review pending", sum(stratum.waiting for stratum in strata)),
         ("already seen, no longer blinded", sum(stratum.lost for stratum in strata)),
-        ("reviewed unblinded (excluded)", found.sample.not_blind),
+        ("of these, reviewed unblinded (excluded)", found.sample.not_blind),
     )
 
 

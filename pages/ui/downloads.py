@@ -35,6 +35,7 @@ from storage.batches.results import Result, export_rejected, export_results
 from storage.research.corrected_labels import CorrectedRow, export_corrected_labels
 from storage.research.review_table import ReviewedCase, collect_reviews, reviewers_of
 from storage.site.accounts import SessionEnded
+from storage.visibility import hides_in_review
 
 MOST_OFFERS = 10_000
 LINES_AT_ONCE, CHARACTERS_AT_ONCE = 500, 1_000_000
@@ -80,11 +81,21 @@ def show_files(files: Sequence[StreamedFile]) -> None:
     st.html(html.links_html(links))
 
 
+COUNTS_AS_SEEN = (
+    "Cases in review whose outcome you see here or export count as seen: your later review of them is stored as not "
+    "blinded and left out of the estimates on Reliability."
+)
+
+
 def show_export(files: Callable[[bool], Sequence[StreamedFile]], key: str, note: str) -> None:
     """One button with the forms of a data set, without its texts unless they are asked for."""
     with st.popover("Export", icon=":material/download:"):
         show_files(files(st.toggle("With texts", value=False, key=f"{key}_texts")))
         st.caption(note)
+        db, person = context.database(), context.actor()
+        with db.read() as conn:
+            if is_allowed(person, Action.CLAIM_NEXT) and not hides_in_review(conn, person):
+                st.caption(COUNTS_AS_SEEN)
 
 
 async def _serve(request: Request) -> Response:

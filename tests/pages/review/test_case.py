@@ -68,7 +68,7 @@ def test_the_whole_trail_after_the_review(open_page: Opener, page_database: Data
     assert [link.proto.label for link in page.get("page_link")] == ["Edit my review"]
     shown = _shown(page)
     for words in (
-        "<dt>Id</dt><dd>post-1</dd>",
+        "<dt>ID</dt><dd>post-1</dd>",
         f"Found in the text</dt><dd>{evidence_view.flag_sentence('suspected_injection')}",
         "Sign of injection</dt><dd>role play (in the reply)</dd>",
         "Answers: 4 safe, 1 unsafe, 1 not a label.",

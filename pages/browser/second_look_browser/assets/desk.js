@@ -22,7 +22,7 @@ const WAYS_TO_LEAVE = {
   not_me: ["Decline", "It goes back to the queue, and you are not offered it again. No reason is needed."],
 };
 // After these the rest of the page is as it was.
-const STAYS = new Set(["open", "alive", "draft", "reveal", "second", "at_once", "uncover", "revise", "go_on"]);
+const STAYS = new Set(["open", "alive", "draft", "reveal", "second", "at_once", "uncover", "go_on"]);
 const AFTER_A_SAVE = ["next", "urgent", "previous", "undo", "finish", "open", "leave"]; // asked for in the belief that it is saved
 const MOST_RUNS = 3;
 const LONGEST_LINE = 2000;

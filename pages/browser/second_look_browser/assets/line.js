@@ -55,17 +55,29 @@ function closeDialog() {
   opened?.querySelector('button[aria-label="Close"]')?.click();
 }
 
+// The menu of a phone lies over the page that was chosen in it.
+function closeMenu() {
+  document.querySelector('#stSidebar button[aria-expanded="true"]')?.click();
+}
+
 class Line {
   constructor(root) {
     this.said = root.appendChild(Object.assign(document.createElement("p"), { className: "line", role: "alert" }));
     this.unwatch = watchConnection((lost) => (this.said.textContent = lost ? LOST : ""));
   }
 
-  update() {}
+  // Another page, or another upload on it, begins at its beginning.
+  update({ place }) {
+    if (place === this.place) return;
+    if (this.place) document.querySelector('[data-testid="stMain"]')?.scrollTo(0, 0);
+    this.place = place;
+    closeMenu();
+  }
 
   close() {
     this.unwatch();
     this.said.remove();
+    closeMenu();
   }
 }
 
