@@ -200,13 +200,7 @@ def by_urgency(
     return [[head[-1]] for head in sorted(heads)]
 
 
-def claim(
-    db: Source,
-    by: Acting,
-    case_id: str,
-    lease: timedelta = LEASE,
-    action: str = CLAIMED,
-) -> Claim:
+def claim(db: Source, by: Acting, case_id: str, lease: timedelta = LEASE, action: str = CLAIMED) -> Claim:
     """A chosen case: any for a senior; for a reviewer one that was handed to them, or that they held last. Raises
     NotAvailable when somebody else holds it, it is closed, or they have read it already.
     """

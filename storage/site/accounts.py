@@ -103,7 +103,7 @@ def enter(
     is opened or awakes takes nothing from the desk they sit at.
     """
     with db.write() as conn:
-        account = _account_by(conn, accounts.c.subject, sign_in.subject)
+        account = _account_of(conn, sign_in)
         account = _first_admin(conn, account or _register(conn, sign_in, now), first_admins, now)
         limits = current(conn).settings
         ended = _refusal(conn, account, sign_in, now, limits)
@@ -149,7 +149,7 @@ def _touch(conn: Connection, account: Account, sign_in: SignIn, now: datetime) -
 
 def _register(conn: Connection, sign_in: SignIn, now: datetime) -> Account:
     serialise(conn)
-    if (known := _account_by(conn, accounts.c.subject, sign_in.subject)) is not None:
+    if (known := _account_of(conn, sign_in)) is not None:
         return known
     name, nobody = sign_in.display_name, frozenset[Role]()
     made = Account(id=new_id(now), subject=sign_in.subject, display_name=name, roles=nobody, active=True)
@@ -173,7 +173,7 @@ def _first_admin(conn: Connection, account: Account, first_admins: Collection[st
 def sign_out(db: Database, sign_in: SignIn, now: datetime) -> None:
     """End this sign-in's session, also one that was never used, and give back what the person has open or on hold."""
     with db.write() as conn:
-        account = _account_by(conn, accounts.c.subject, sign_in.subject)
+        account = _account_of(conn, sign_in)
         if account is not None:
             _touch(conn, account, sign_in, now)
         _end_sessions(conn, sessions.c.id == sign_in.session_id, now)
@@ -206,43 +206,33 @@ def set_roles(db: Database, by: Acting, account_id: str, roles: frozenset[Role])
     """What a person may do from now on, sessions that are open included. Who reads no cases any more gives back theirs,
     and who is no senior any more the third reviews, with those that a colleague gave them. Raises KeyError, LastAdmin.
     """
-    values = {"roles": sorted(role.value for role in roles)}
+    back: Collection[str] = () if Role.SENIOR in roles else ("third",)
+    note = "is no senior any more"
     if not roles & REVIEWERS:
-        _change(db, by, account_id, "roles_set", values, "reads no cases any more", REVIEWS)
-    else:
-        given_back = () if Role.SENIOR in roles else ("third",)
-        _change(db, by, account_id, "roles_set", values, "is no senior any more", given_back)
+        back, note = REVIEWS, "reads no cases any more"
+    _change(db, by, account_id, {"roles": sorted(role.value for role in roles)}, note, back)
 
 
 def set_active(db: Database, by: Acting, account_id: str, active: bool) -> None:
     """Switch an account off (its sessions end, and it gives back the cases that it has or that are kept for it) or on
     again. Raises KeyError, LastAdmin.
     """
-    _change(db, by, account_id, "active_set", {"active": active}, "switched off", () if active else REVIEWS)
+    _change(db, by, account_id, {"active": active}, "switched off", () if active else REVIEWS)
 
 
-def _change(
-    db: Database,
-    by: Acting,
-    account_id: str,
-    action: str,
-    values: dict[str, Any],
-    note: str,
-    given_back: Collection[str],
-) -> None:
+def _change(db: Database, by: Acting, who: str, values: dict[str, Any], note: str, back: Collection[str]) -> None:
+    """What they have of the reviews in ``back`` is given back, with this note."""
     require(by.actor, Action.MANAGE_ACCOUNTS)
     with db.write() as conn:
         if values.get("active") is False:
-            _end_sessions(conn, sessions.c.account_id == account_id, by.now)
-        release_all(conn, _somebody(account_id).at(by.now), note, given_back, "all")
+            _end_sessions(conn, sessions.c.account_id == who, by.now)
+        release_all(conn, _somebody(who).at(by.now), note, back, "all")
         serialise(conn)  # two admins who switch each other off: one of them stays
-        conn.execute(update(accounts).where(accounts.c.id == account_id).values(**values))
-        changed = _account_by(conn, accounts.c.id, account_id)
-        if changed is None:
-            raise KeyError(account_id)
+        if not conn.execute(update(accounts).where(accounts.c.id == who).values(values)).rowcount:
+            raise KeyError(who)
         if not _admins(conn):
             raise LastAdmin("this is the last account that can manage accounts")
-        append(conn, by, action, account_id, values, accounts)
+        append(conn, by, "active_set" if "active" in values else "roles_set", who, values, accounts)
 
 
 def release_all(
@@ -298,8 +288,8 @@ def _admins(conn: Connection) -> bool:
     return any(Role.ADMIN.value in roles for roles in found)
 
 
-def _account_by(conn: Connection, column: Any, value: str) -> Account | None:
-    row = conn.execute(select(accounts).where(column == value)).first()
+def _account_of(conn: Connection, sign_in: SignIn) -> Account | None:
+    row = conn.execute(select(accounts).where(accounts.c.subject == sign_in.subject)).first()
     return None if row is None else _account(row)
 
 
