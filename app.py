@@ -27,7 +27,6 @@ from pages.ui import auth, context, downloads, http, shell
 PAGES = Path(__file__).parent / "pages"
 http.take_options(os.environ)
 SIGN_IN = context.sign_in_configured()  # one look-up with those who ask later
-STOPS_WITHIN_S = 5
 
 log = logging.getLogger("app")
 
@@ -45,13 +44,11 @@ async def run_beside_pages(_app: st.App) -> AsyncIterator[None]:
     await asyncio.to_thread(intake_runs)
     notifications = await asyncio.to_thread(health.notifier)
     notifications.start()
-    metrics = await asyncio.to_thread(health.serve_metrics)
+    await asyncio.to_thread(health.serve_metrics)
     try:
         yield
     finally:
         await asyncio.to_thread(notifications.stop)
-        if metrics is not None:
-            await asyncio.to_thread(metrics.shutdown)
 
 
 app = st.App(
@@ -66,12 +63,7 @@ app = st.App(
         *([auth.SIGN_OUT_ROUTE] if SIGN_IN else []),
     ],
     middleware=[
-        Middleware(
-            http.SecurityHeaders,
-            policy=http.content_policy(),
-            tls=http.is_served_over_tls(),
-            hsts_days=context.settings().hsts_days,
-        ),
+        Middleware(http.SecurityHeaders, tls=http.is_served_over_tls(), hsts_days=context.settings().hsts_days),
         Middleware(auth.Guard, sign_in=SIGN_IN),
         Middleware(http.Addresses, pages=[entry.address or entry.file for entry in shell.ENTRIES], sign_in=SIGN_IN),
     ],
@@ -92,7 +84,7 @@ def main() -> None:
         ws_max_size=st.get_option("server.maxMessageSize") * 1024 * 1024,
         ssl_certfile=st.get_option("server.sslCertFile"),
         ssl_keyfile=st.get_option("server.sslKeyFile"),
-        timeout_graceful_shutdown=STOPS_WITHIN_S,
+        timeout_graceful_shutdown=5,
         log_config=None,
         log_level="warning",
         access_log=False,

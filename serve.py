@@ -17,8 +17,7 @@ from screening.settings import Settings
 HERE = Path(__file__).parent
 _PR_SET_PDEATHSIG = 1
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
-SETTLED_S = 30.0
-"""Seconds after its start; a process that ends later than this is started again soon."""
+SETTLED_S = 30.0  # a process that ends later than this after its start is started again soon
 GIVEN_UP_WITHIN_S = 10.0
 """An app that is still ending, such as the one stopped a moment ago, has freed its port by then."""
 

@@ -103,11 +103,11 @@ def content_policy() -> str:
 class SecurityHeaders:
     """Adds the headers that keep a page to itself; downloads are never kept by a cache."""
 
-    def __init__(self, app: ASGIApp, *, policy: str, tls: bool = False, hsts_days: int = 0) -> None:
+    def __init__(self, app: ASGIApp, *, tls: bool = False, hsts_days: int = 0) -> None:
         self._app = app
         self._tls = tls or hsts_days > 0
         self._headers = {
-            "Content-Security-Policy": policy,
+            "Content-Security-Policy": content_policy(),
             "X-Content-Type-Options": "nosniff",
             "X-Frame-Options": "DENY",
             "Referrer-Policy": "no-referrer",
