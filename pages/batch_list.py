@@ -191,7 +191,7 @@ def everything() -> None:
         [progress.list_row(one, held=held) for one in found[:PAGE]],
         hide_index=True,
         on_select=partial(choose_batch, key, [one.id for one in found[:PAGE]]),
-        selection_mode="single-row",
+        selection_mode=["single-row", "single-cell"],
         key=key,
         column_config={"Started": time_column("Started")},
     )
@@ -201,7 +201,7 @@ def everything() -> None:
 
 def choose_batch(key: str, shown: Sequence[str]) -> None:
     """Open the batch whose row was pressed, as the list stood then: others may have begun since."""
-    if rows := st.session_state[key]["selection"]["rows"]:
+    if rows := widgets.pressed_rows(key):
         st.session_state["batches_shown"] += 1
         st.query_params["batch"] = shown[rows[0]]
 

@@ -192,15 +192,15 @@ def case_list(db: Database, person: Actor, cell: Cell) -> None:
 def choose_and_open(
     rows: Sequence[Any], ids: Sequence[str], name: str, mode: Literal["multi-row", "single-row"], alt: str, **of: Any
 ) -> list[str]:
-    """A table of cases, and the ids of those chosen. A row chosen alone is read below it: see `viewer`."""
+    """A table of cases, and the ids of those chosen. One pressed, or chosen alone, is read below it: see `viewer`."""
 
     def open_chosen() -> None:
-        chosen = st.session_state[name]["selection"]["rows"]
+        chosen = widgets.pressed_rows(name)  # what is sent to review is always the one that is open, or all ticked
         if len(chosen) == 1 and chosen[0] < len(ids):
             widgets.in_address("case", ids[chosen[0]])
 
-    frame, alt = pd.DataFrame(rows), f"{alt}; choosing a row opens it below"
-    selected = st.dataframe(frame, hide_index=True, on_select=open_chosen, selection_mode=mode, key=name, alt=alt, **of)
+    of |= {"hide_index": True, "on_select": open_chosen, "selection_mode": [mode, "single-cell"], "key": name}
+    selected = st.dataframe(pd.DataFrame(rows), alt=f"{alt}; a press on one opens it below", **of)
     return [ids[row] for row in selected["selection"]["rows"] if row < len(ids)]
 
 

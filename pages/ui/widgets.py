@@ -115,6 +115,13 @@ def case_link(case_id: str) -> None:
     st.page_link(FOLDER / "case.py", label="Open this case", icon=":material/article:", query_params={"case": case_id})
 
 
+def pressed_rows(table: str) -> list[int]:
+    """The row of a table in which a cell was pressed just now, else those that are ticked."""
+    selection, before = st.session_state[table]["selection"], st.session_state.get(f"{table}_pressed")
+    pressed = st.session_state[f"{table}_pressed"] = list(selection["cells"])
+    return [row for row, _ in pressed] if pressed and pressed != before else list(selection["rows"])
+
+
 def choose_cases(
     rows: Sequence[Any], ids: Sequence[str], name: str, mode: Literal["multi-row", "single-row"], **of: Any
 ) -> list[str]:

@@ -93,10 +93,10 @@ def start(page: AppTest) -> str:
     return in_address(page, "batch")
 
 
-def choose_rows(page: AppTest, table: Dataframe, rows: Sequence[int]) -> None:
-    """Run the page as after a press on these rows of the table as it was drawn last, and on buttons clicked before."""
+def choose_rows(page: AppTest, table: Dataframe, rows: Sequence[int], *cells: tuple[int, str]) -> None:
+    """Run the page with these rows of the table as drawn last ticked, and cells and buttons clicked before pressed."""
     states = page._tree.get_widget_states()
-    chosen = {"selection": {"rows": list(rows), "columns": [], "cells": []}}
+    chosen = {"selection": {"rows": list(rows), "columns": [], "cells": cells}}
     states.widgets.add(id=table.proto.id, string_value=json.dumps(chosen))
     page._run(states)
     assert not page.exception, page.exception

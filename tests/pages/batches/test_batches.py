@@ -192,7 +192,7 @@ def test_counts_are_the_ai_s_own(open_page: Opener, page_database: Database, mon
     (shown,) = batches.list_batches(page_database, LOCAL_USER)
     later = batches.NewBatch(name="later.csv")
     batches.create_batch(page_database, LOCAL_USER.at(LATER), later, shown.configuration_version, seed=7)
-    choose_rows(page, page.dataframe[0], [0])
+    choose_rows(page, page.dataframe[0], [], (0, "File"))
     assert in_address(page, "batch") == batch_id and "posts.csv" in words_on(page)
     press(page, "All uploads")
     assert list(page.dataframe[0].value["File"]) == ["later.csv", "posts.csv"], "and nothing is chosen"

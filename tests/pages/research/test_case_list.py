@@ -122,16 +122,16 @@ def test_one_or_all_cases_of_a_cell_are_sent_with_as_many_controls(open_page: Op
     for case_id in case_ids:
         decide(page_database, case_id, Outcome.SAFE)
 
-    def pressed(button: str, *rows: int) -> set[str]:
+    def pressed(button: str, rows: tuple[int, ...] = (), *cells: tuple[int, str]) -> set[str]:
         page = open_page("errors", batch=batch_id, cell="unsafe.safe")
         if rows:
-            choose_rows(page, page.dataframe[-1], rows)
+            choose_rows(page, page.dataframe[-1], rows, *cells)
         page.button(key=button).click().run()
         assert not page.exception, page.exception
         return set(page_database.values(select(inbox_entries.c.case_id)))
 
-    first = pressed("send_cases", 0, 2)
+    first = pressed("send_cases", (0, 2))
     assert first & set(case_ids[:4]) == {case_ids[0], case_ids[2]} and len(first) == 4
     assert pressed("send_cases") == set(case_ids)
-    pressed("review_now", 1)
+    pressed("review_now", (0,), (1, "ID"))  # pressed after the tick
     assert [one.case_id for one in my_claims(page_database, LOCAL_USER.at(context.now()))] == [case_ids[1]]
