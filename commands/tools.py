@@ -39,6 +39,8 @@ def rule(
     Pooled draws are those of a pipeline: certified where a certificate covers δ and budget, else Ville's levels;
     without δ with the default contract.
     """
+    if delta is not None and not 0 < delta < 1:
+        raise ValueError("--delta: an error bound lies strictly between 0 and 1")
     if kind == "pairwise-mixture" and not set:
         chosen: StoppingRule = pooled_rule(delta, budget or USUAL_BUDGET)
     else:

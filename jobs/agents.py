@@ -74,9 +74,9 @@ def model_settings(settings: Settings, agent: NodeAgent = _USUAL) -> ModelSettin
 def describe_agents(
     settings: Settings, pipeline: PipelineConfig, usual: Mapping[str, object] | None = None
 ) -> Mapping[str, Any]:
-    """What a configuration records of those who answer it, asking nobody: the site's own model, where ``usual`` is not
-    that already, and of each named server that its agents ask host, protocol and a mark of the path, never a key.
-    ValueError where they cannot be asked so.
+    """What a configuration records of those who answer it; nobody is asked. The site's own model (``usual``, where the
+    caller has its description already), and for each named server that its agents use: host, protocol and a mark of
+    the path, never a key. ValueError where they cannot be asked so.
     """
     if settings.simulated:
         return SimulatedSampler(settings.seed).describe()

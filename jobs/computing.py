@@ -67,9 +67,11 @@ class Cache(Generic[T]):
     def put(self, key: Hashable, value: T) -> None:
         self.of(key, lambda: value)
 
-    def forget(self, key: Hashable) -> None:
+    def forget(self, key: Hashable, value: T | None = None) -> None:
+        """Keep it no longer; with ``value`` only where that one is kept."""
         with self._lock:
-            self._values.pop(key, None)
+            if value is None or self._values.get(key) is value:
+                self._values.pop(key, None)
 
 
 class Computation(Future[Any]):

@@ -51,8 +51,8 @@ class AlreadyRunning(RuntimeError):
 
 @contextmanager
 def only_worker(db: Database) -> Iterator[None]:
-    """Hold the lock of an embedded database until the process dies, however; AlreadyRunning when another has it. A
-    database for several workers has none.
+    """Hold the lock of an embedded database within the block, or until the process dies, however; AlreadyRunning when
+    another has it. A database for several workers has none.
     """
     if db.kind != "sqlite":
         yield

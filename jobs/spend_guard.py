@@ -140,12 +140,14 @@ class Account:
     def spend(self) -> Iterator[CaseSpend]:
         """A spend for one case, open within the block; by its end all of it must be in the tables."""
         spend = CaseSpend(self)
-        self.spends.append(spend)
+        with self._lock:
+            self.spends.append(spend)
         try:
             yield spend
         finally:
-            self.settle(spend)
-            self.spends.remove(spend)
+            with self._lock:
+                self.settle(spend)
+                self.spends.remove(spend)
 
     def settle(self, spend: CaseSpend) -> None:
         """Clear the spend: all that is on it was written to the tables a moment ago."""

@@ -159,7 +159,7 @@ def compute(
     """
     old = _computed().get((function, args, standing))
     if old is not None and old.done() and old.exception() is not None:  # for somebody who did not wait for it
-        _computed().forget((function, args, standing))
+        _computed().forget((function, args, standing), old)
     found: T = _await((function, args, standing), _begin(function, *args, standing=standing, cases=cases))
     return found
 
@@ -204,7 +204,7 @@ def compute_again(
         before: T = known.result()
         return before
     found: T = _await((function, args, standing), begun)
-    _computed().forget(last)
+    _computed().forget(last, known)
     _computed().put(last, begun)
     return found
 
@@ -227,5 +227,5 @@ def _result(key: Hashable, begun: Computation) -> Any:
     try:
         return begun.result()
     except NotComputed:
-        _computed().forget(key)
+        _computed().forget(key, begun)
         raise

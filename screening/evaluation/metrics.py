@@ -98,8 +98,8 @@ class Metrics:
     """What one condition, by its ``name``, did on a data set, without its cases: ``confusion`` counts them by
     (reference, outcome), None for a case without a reference of `REFERENCES` and for a pending one.
 
-    Both are left out of every figure, unless rates are ``bounded``: where pending cases are the harder ones, as those
-    whose draws did not suffice are, every rate has them as its own, and totals are None. Totals are ``calls``,
+    Both are left out of every figure. Where rates are ``bounded``, because pending cases are the harder ones (their
+    draws did not suffice), every rate has the pending ones as its own, and totals are None. Totals are ``calls``,
     ``tokens`` and ``cost_usd``, None where they were not given, or not of every draw. ``subset_fnr`` is the FNR of the
     cases of special interest, None without any.
 

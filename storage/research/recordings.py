@@ -54,7 +54,7 @@ def recorded_columns(db: Database, actor: Actor, batch_id: str) -> RecordedColum
         rows, references = _references(conn, batch_id)
         of_subset = _rows_by(conn, batch_id, cases.c.group_name, cases.c.group_name == SUICIDE_WATCH)
         nodes = _draws(conn, batch_id, rows)
-    drawn = Record(references=references, nodes=nodes, subset=_codes(rows, of_subset, lambda _: 1) == 1)
+    drawn = Record(references=references, nodes=nodes, subset=np.isin(rows, of_subset.get(SUICIDE_WATCH, ())))
     configuration = load_configuration(db, batch.configuration)
     return RecordedColumns(configuration=configuration, seed=batch.seed, rows=rows, drawn=drawn)
 

@@ -88,6 +88,9 @@ def test_nobody_waits_and_values_are_kept(page_database: Database, tmp_path: Pat
     assert one is same and one.wait(60)  # whoever asked was gone before it failed
     put("eight")
     assert compute(named, folder, standing=8) == "eight"
+    with pytest.raises(NotComputed):
+        context._result((named, (folder,), 8), one)
+    assert compute(named, folder, standing=8) == "eight", "who wakes late takes it from nobody"
 
 
 def test_each_stalled_batch_is_told_in_its_own_words_with_since_when_and_how_many_wait() -> None:
@@ -102,9 +105,7 @@ def test_each_stalled_batch_is_told_in_its_own_words_with_since_when_and_how_man
 def test_rows_that_nobody_takes_in_are_told_of_on_every_page_that_has_the_banner(
     open_page: Opener, page_database: Database
 ) -> None:
-    """And in the inbox, whose own poll carries it, as texts are that wait for a person. One look serves everybody for
-    a few seconds.
-    """
+    """And in the inbox, by its own poll, as texts that wait for a person are. One look serves all for a few seconds."""
     now = system_clock()
     assert shell.stalled_lines(page_database, now) == ()
     halted = [open_batch_of(page_database)[0] for _ in range(2)]
