@@ -271,13 +271,14 @@ def join_turns(rows: Rows, mapping: ColumnMapping, reading: ConversationReading)
 
 def _cases(row: FileRow, mapping: ColumnMapping, reading: ConversationReading) -> Iterator[FileRow]:
     """One conversation as the cases that it becomes, or as one that is refused."""
-    cell, row = row.fields.get(mapping.text), row.with_fields({mapping.text: None})
+    cell, together = row.fields.get(mapping.text), row.turns
+    row = replace(row.with_fields({mapping.text: None}), turns=())
     try:
-        turns = row.talk.turns if row.talk else _turns(cell, reading)
+        turns = together or _turns(cell, reading)
         asked = list(_asked(turns, reading))
     except TurnsRefused as refusal:
         found = parsed_list(cell or "")
-        words = [turn.text for turn in row.talk.turns] if row.talk else _strings(cell if found is None else found)
+        words = [turn.text for turn in together] or _strings(cell if found is None else found)
         yield _refused(row, refusal, words, f"row {row.row}: ")
         return
     for at, one in enumerate(asked):
@@ -285,7 +286,7 @@ def _cases(row: FileRow, mapping: ColumnMapping, reading: ConversationReading) -
         if (missing := _missing(one)) is not None:
             said = (turn.text for turn in turns if turn.role is Role.USER and turn.text.strip())
             case = _refused(case, missing, said, f"row {row.row}: ")
-        yield replace(case, turns=0 if at else len(turns))
+        yield replace(case, turns=() if at else turns)
 
 
 def _refused(row: FileRow, refusal: TurnsRefused, words: Iterable[str], where: str = "") -> FileRow:
@@ -423,7 +424,7 @@ def _one(rows: list[FileRow], mapping: ColumnMapping, reading: ConversationReadi
         order = _order(rows, reading.order)
     except TurnsRefused as refusal:
         return _refused(first, refusal, map(words_of, contents))
-    return replace(first, talk=Conversation(turns=tuple(turns[at] for at in order)))
+    return replace(first, turns=tuple(turns[at] for at in order))
 
 
 def _order(rows: Sequence[FileRow], column: str | None) -> Sequence[int]:

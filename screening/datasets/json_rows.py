@@ -179,6 +179,7 @@ def _items(value: object) -> Iterable[tuple[Any, Any]]:
 ROW_KEYS: tuple[str, ...] = ("data", "rows", "items", "records", "examples", "samples")
 """Keys under which an object may hold its rows."""
 
+_TWICE = "an object names the same key twice; one value would be lost."
 _CHUNK = 1 << 16
 _SPACE = " \t\r\n"
 _BETWEEN_ROWS = _SPACE + "\ufeff\x1e"
@@ -293,10 +294,9 @@ class _Window:
 
     def take(self, character: str) -> bool:
         """Step over the character if it is next."""
-        if self.peek() != character:
-            return False
-        self._position += 1
-        return True
+        found = self.peek() == character
+        self._position += found
+        return found
 
     def expect(self, character: str) -> None:
         """Step over the character. FileRefused when another one is next."""
@@ -327,7 +327,7 @@ class _Window:
             key = str(self.next_value())
             self.expect(":")
             if key in keys:
-                raise FileRefused("an object names the same key twice; one value would be lost.", line=self.line)
+                raise FileRefused(_TWICE, line=self.line)
             keys.add(key)
             if key in ROW_KEYS and not found and self.peek() == "[":
                 found = True
@@ -347,9 +347,7 @@ class _Window:
             try:
                 value, end = self._decoder.raw_decode(self._buffer, self._position)
             except RepeatedKey:
-                raise FileRefused(
-                    "an object names the same key twice; one value would be lost.", line=self.line
-                ) from None
+                raise FileRefused(_TWICE, line=self.line) from None
             except (json.JSONDecodeError, RecursionError):
                 end = len(self._buffer)
                 if self._ended:

@@ -16,8 +16,6 @@ from screening.datasets.formats import file_layout, rows_of
 from screening.datasets.mapping import DERIVED, OF_A_PERSON, ColumnMapping, chosen_mapping, known_as
 from screening.datasets.rows import (
     PATTERNS,
-    STRUCTURAL,
-    WRONG_CELLS,
     ColumnsUnclear,
     FileLayout,
     FileRefused,
@@ -63,6 +61,9 @@ SENTENCES_COUNTED = 200
 FEW_VALUES = 10
 """Most different values of a column that may be an unknown label."""
 
+_WRONG_CELLS = frozenset({Reason.EXTRA_CELLS, Reason.MISSING_CELLS, Reason.ROWS_MERGED})
+_STRUCTURAL = _WRONG_CELLS | {Reason.NOT_JSON, Reason.NOT_AN_OBJECT, Reason.REPEATED_KEY}
+"""Reasons that cast doubt on the file when most rows have them."""
 _NOBODYS_WORDS = frozenset({Reason.HEADER_REPEATED, Reason.DESCRIBES_COLUMNS, Reason.DUPLICATE})
 """Of a row that is a header, or that is another row."""
 _SAY_CUT = ("truncated", "is_truncated", "text_truncated")
@@ -178,7 +179,7 @@ class Table:
         identity = self.mapping.id_of(row)
         original: str | tuple[str, ...] | None = self.mapping.text_of(row.fields)
         if row.problem is not None and not row.fields:
-            named = reason in WRONG_CELLS and bool(row.cells) and self.mapping.id == self.layout.columns[0]
+            named = reason in _WRONG_CELLS and bool(row.cells) and self.mapping.id == self.layout.columns[0]
             identity, original = row.cells[0] if named else None, row.cells or None
         elif row.problem is not None:
             original = row.cells[0] if row.cells else None
@@ -301,7 +302,7 @@ class _Survey:
         """Count a row, and keep its id and content for later."""
         self.rows += 1
         mapping, fields = self.mapping, row.fields
-        if row.problem in STRUCTURAL:
+        if row.problem in _STRUCTURAL:
             self.wrong += 1
             self.first_wrong = self.first_wrong or row
         self.nested += mapping.nested_in(fields) is not None
@@ -309,7 +310,7 @@ class _Survey:
         self.formulas += any(isinstance(text, Formula) for text in texts)
         self.listed += mapping.conversation is None and any(map(_is_list, texts))
         self.conversations += bool(row.turns)
-        self.turns += row.turns
+        self.turns += len(row.turns)
         if row.problem in (Reason.NOT_A_CONVERSATION, Reason.TURN_WITHOUT_ROLE):
             self.no_turns += 1
             self.first_without_turns = self.first_without_turns or row.detail

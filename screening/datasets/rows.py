@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final
 
 from screening.labels import Label
 from screening.settings import FILE_LIMITS
-from screening.text.conversation import Conversation, Thread
+from screening.text.conversation import Conversation, Thread, Turn
 from screening.text.received import ReceivedText
 
 CELL_LIMIT = FILE_LIMITS.row
@@ -87,11 +87,6 @@ class Reason(StrEnum):
     NO_JUDGED_TURN = "no_judged_turn"
 
 
-WRONG_CELLS = frozenset({Reason.EXTRA_CELLS, Reason.MISSING_CELLS, Reason.ROWS_MERGED})
-STRUCTURAL = WRONG_CELLS | {Reason.NOT_JSON, Reason.NOT_AN_OBJECT, Reason.REPEATED_KEY}
-"""Reasons that cast doubt on the file when most rows have them."""
-
-
 def open_source(source: Source) -> BinaryIO:
     return io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
 
@@ -101,7 +96,7 @@ def damage_refused(kind: FileFormat) -> Iterator[None]:
     """What libraries raise for a damaged file, whatever it is, as a refusal."""
     try:
         yield
-    except (FileRefused, GeneratorExit):
+    except FileRefused:
         raise
     except Exception:
         raise FileRefused(f"This {kind} is damaged or cut off.") from None
@@ -197,7 +192,7 @@ class FileRow:
     """One data row (numbered from 1) at a physical line (from 1): its cells by column, or what is wrong with it.
     ``cells`` are those of a row that does not fit and has no ``fields``, as they stand; their columns are in doubt, the
     first one's is not. Of a conversation that cannot be read they are the words that can. One that can stands in
-    ``talk``, its text's cell empty; so many ``turns`` were read for the first of its cases.
+    ``talk``, its text's cell empty; the first of its cases has all its ``turns``.
     """
 
     row: int
@@ -207,7 +202,7 @@ class FileRow:
     detail: str = ""
     cells: tuple[str, ...] = ()
     talk: Conversation | None = None
-    turns: int = 0
+    turns: tuple[Turn, ...] = ()
 
     @classmethod
     def of_values(cls, row: int, line: int, values: Mapping[str, object]) -> "FileRow":
@@ -240,7 +235,7 @@ class FileRow:
 
     def characters(self) -> int:
         """Of all that it holds."""
-        turns = self.talk.turns if self.talk else ()
+        turns = self.talk.turns if self.talk else self.turns
         cells = (*self.cells, *self.fields.values(), *(turn.text for turn in turns))
         return sum(len(cell) for cell in cells if cell)
 

@@ -105,7 +105,7 @@ _THREAD = TypeAdapter(Thread)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """The turns of a conversation, and the places of those that are judged by the question; none before that is known.
+    """The turns of a conversation, and the places of those that are judged by the question, if there are any.
     ``reply`` is what the chatbot answered, where only the user's risk is asked about.
     """
 

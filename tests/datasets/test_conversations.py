@@ -1,6 +1,7 @@
 """Conversations: three ways files keep them, which turn is judged, and what is refused."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,12 +14,13 @@ from screening.datasets.rows import FileRefused, NewCase, Reason, RejectedRow
 from screening.text.conversation import MOST_TURNS, Judged, Question, Role
 from screening.text.flags import Flag
 from screening.text.injection import injection_flags
-from screening.text.received import ReceivedText, receive
+from screening.text.received import receive
 from tests.datasets.reading import cases, lines, read, talk
 from tests.fixtures import tables
 
 TABLES = tables(__file__)
 BOTH = (Question.TEXT, Question.REPLY)
+SEEN = partial(receive, detectors=(injection_flags,))
 ORDERED = talk("text", Shape.ROWS, role="role", order="n")
 
 
@@ -27,14 +29,10 @@ def messages(*said: str) -> list[dict[str, Any]]:
     return [{"role": ("user", "assistant")[at % 2], "content": words} for at, words in enumerate(said)]
 
 
-def seen(raw: str) -> ReceivedText:
-    return receive(raw, detectors=(injection_flags,))
-
-
 def talks(*turns: object, **said: Any) -> list[NewCase]:
     """What becomes of conversations of these turns, numbered from 0."""
     content = lines(*({"id": str(at), "messages": one} for at, one in enumerate(turns)))
-    return cases(read_table(content, mapping=talk("messages", Shape.MESSAGES, **said)), seen)
+    return cases(read_table(content, mapping=talk("messages", Shape.MESSAGES, **said)), SEEN)
 
 
 def refused(content: bytes, mapping: ColumnMapping) -> dict[str, RejectedRow]:
@@ -167,6 +165,8 @@ def test_the_oldest_turns_are_left_out_and_that_is_said_but_never_a_judged_one()
     (whole,), (last,) = talks(long, judged=Judged.WHOLE), talks(long)
     assert Flag.TOO_LONG in whole.text.flags and whole.text.model_text == ""
     assert Flag.TOO_LONG not in last.text.flags and last.text.model_text == "Assistant: Oh.\n\nUser: Yes."
+    with pytest.raises(FileRefused, match="unpacks to more than"):  # each turn with all that was said before it
+        talks(messages(*["x" * 1_000] * 800), judged=Judged.EACH_USER)
 
 
 @pytest.mark.parametrize(
