@@ -29,7 +29,7 @@ from storage.research.recordings import (
     Reviews,
     accepted_references,
     case_names,
-    in_review_mask,
+    entered_mask,
     reviews_in,
 )
 
@@ -38,16 +38,18 @@ MOST_SHOWN = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranked:
-    """The first `MOST_SHOWN` that are not in review already; ``labels`` in all, ``left_out`` cannot be ranked."""
+    """The first `MOST_SHOWN` that never came to review: of ``labels`` in all, of which ``entered`` did; ``left_out``
+    cannot be ranked.
+    """
 
     labels: int
-    in_review: int
+    entered: int
     left_out: int
     first: tuple[tuple[Named, PossibleError], ...]
 
     @property
     def free(self) -> int:
-        return self.labels - self.in_review
+        return self.labels - self.entered
 
 
 def rank_labels(db: Database, ask: Ask, ranking: Ranking) -> Ranked:
@@ -57,7 +59,7 @@ def rank_labels(db: Database, ask: Ask, ranking: Ranking) -> Ranked:
     rows = all_rows[order.cases[shown]].tolist()
     named = case_names(db, ask.actor, ask.batch_id, rows)
     lines = tuple((named[row], order.at(place)) for row, place in zip(rows, shown, strict=True) if row in named)
-    return Ranked(labels=len(order.cases), in_review=len(order.cases) - len(free), left_out=order.left_out, first=lines)
+    return Ranked(labels=len(order.cases), entered=len(order.cases) - len(free), left_out=order.left_out, first=lines)
 
 
 def choose_labels(
@@ -95,8 +97,7 @@ def order_labels(db: Database, ask: Ask, ranking: Ranking) -> tuple[Integers, Re
 
 
 def _free(db: Database, ask: Ask, rows: Integers, order: ReviewOrder) -> Integers:
-    open_ones = in_review_mask(db, ask.actor, ask.batch_id, rows)
-    return np.flatnonzero(~open_ones[order.cases])
+    return np.flatnonzero(~entered_mask(db, ask.actor, ask.batch_id, rows)[order.cases])
 
 
 def count_corrected_labels(db: Database, ask: Ask, version: int | None) -> tuple[int, int, Mapping[str, Cases]]:

@@ -34,11 +34,11 @@ def ranking() -> None:
         "Ranked by how strongly the AI disagrees with the original label. The AI may be wrong; review before changing "
         f"labels. n = {count_of(found.labels, 'label')} with AI responses.",
         "ranking",
-        in_review=found.in_review,
+        entered=found.entered,
         left_out=count_of(found.left_out, "case"),
     )
     if not found.free:
-        st.info("There is no label to rank.")
+        st.info("There is no label to rank that was not reviewed or sent to review already.")
         return
     columns = {"Open": st.column_config.LinkColumn(display_text="open")}
     rows = [

@@ -138,12 +138,13 @@ def outcomes_in(db: Database, actor: Actor, batch_id: str, rows: Integers) -> Co
     return _codes(rows, found, lambda kind: OUTCOMES.index(Outcome(kind_of(kind).outcome)))
 
 
-def in_review_mask(db: Database, actor: Actor, batch_id: str, rows: Integers) -> NDArray[np.bool_]:
+def entered_mask(db: Database, actor: Actor, batch_id: str, rows: Integers) -> NDArray[np.bool_]:
+    """Which of the cases are in review, or were."""
     require(actor, Action.VIEW_RESULTS)
     entry = inbox_entries.c
     with db.read() as conn:
         query = select(_in_one(conn, cases.c.row)).join(inbox_entries, entry.case_id == cases.c.id)
-        listed = conn.execute(query.where(entry.batch_id == batch_id, entry.closed_at.is_(None))).scalar()
+        listed = conn.execute(query.where(entry.batch_id == batch_id)).scalar()
     return np.isin(rows, _integers(listed or "[]"))
 
 

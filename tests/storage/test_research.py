@@ -393,7 +393,7 @@ def test_columns_are_what_the_batch_is_case_by_case(db: Database) -> None:
     with statements() as sent:
         found = recordings.recorded_columns(db, LOCAL_USER, batch_id)
         waits, guards = (
-            read(db, LOCAL_USER, batch_id, found.rows) for read in (recordings.in_review_mask, recordings.guards_in)
+            read(db, LOCAL_USER, batch_id, found.rows) for read in (recordings.entered_mask, recordings.guards_in)
         )
     assert len(sent) < 24, "no statement a case"
     slow = recordings.recorded_batch(db, LOCAL_USER, batch_id)

@@ -256,13 +256,13 @@ def test_what_is_sent_is_picked_or_drawn_and_comes_back_weighted_so(open_page: O
     app.button(key="send_labels").click().run()
     entries = select(inbox_entries.c.case_id, inbox_entries.c.chance).where(inbox_entries.c.sent_as.is_not(None))
     chances = {row.case_id: row.chance for row in db.rows(entries)}
-    assert len(app.run().dataframe[0].value) == listed - len(chances), "what waits for a review is not listed"
     picked = {case_id for case_id, chance in chances.items() if chance is None}
     (drawn,) = {chance for chance in chances.values() if chance}
     assert len(picked) == 5 and 0.05 < drawn < 0.2
     told = select(unblindings.c.case_id).where(unblindings.c.reviewer == LOCAL_USER.id)
     assert picked <= set(db.values(told)), "the list told who sent them how they ended"
     rate(db, *chances, sent=True)
+    assert len(app.run().dataframe[0].value) == listed - len(chances), "what was reviewed is not listed"
     assert not any(db.values(select(reviews.c.blind))), "nor is a review by who sees results blinded"
     write(db, update(reviews).values(blind=True))  # as a reviewer's who sees no results
     found = measure_corrected(db, asked(db, batch_id))
