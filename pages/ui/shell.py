@@ -120,7 +120,7 @@ def say_notice(place: DeltaGenerator, site: SiteSettings, *, simulated: bool) ->
     parts = [f":orange-badge[⚠ {literal(SIMULATED_NOTICE)}]"] if simulated else []
     parts += [f":small[{NOT_A_CRISIS_SERVICE}]"]
     parts += [f":small[In crisis? {literal(site.help_text)}]"] if site.help_text.strip() else []
-    place.markdown(" &nbsp; ".join(parts))  # a caption is too faint for the badge
+    place.markdown(" ".join(parts))  # a caption is too faint for the badge
     if site.stopped:
         place.error(STOPPED, icon=":material/pause_circle:")
     st.session_state[NOTICED] = True

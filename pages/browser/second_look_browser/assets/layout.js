@@ -116,7 +116,7 @@ function none(desk) {
 }
 
 function hint(desk) {
-  const mark = !desk.covered && ["Highlight the key words: drag, or press ", h("kbd", {}, "M"), ". "];
+  const mark = !desk.covered && ["Highlight the key words: drag", !narrow.matches && [", or press ", h("kbd", {}, "M")], ". "];
   const more = [button(desk, "Guideline", "G", "sld-link"), " · ", button(desk, "Keys", "?", "sld-link")];
   return h("p", { class: "sld-hint" }, desk.stage === "reviewing" && [h("span", {}, mark), more]);
 }
