@@ -136,9 +136,9 @@ def decide(case_id: str, given: Sequence[Review], made: Sequence[Adjudication], 
         )
         why = f"decide_why_{case_id}_{first}"
         reason = st.text_input("Why", key=why, max_chars=2_000)
-        party = not closed and adjudication.is_party(person, list(dict.fromkeys(review.reviewer for review in given)))
+        party = adjudication.is_party(person, list(dict.fromkeys(review.reviewer for review in given)))
         ways = [DISCUSSED] if party else [ALONE, DISCUSSED]
-        way = st.pills("How", ways, key=f"decide_how_{case_id}_{first}_{closed}", default=ways[0])
+        way = None if closed else st.pills("How", ways, key=f"decide_how_{case_id}_{first}", default=ways[0])
         if not st.button("Save", key=f"record_{case_id}_{first}", type="primary", icon=":material/gavel:"):
             return
         if seen != len(made):
@@ -149,8 +149,7 @@ def decide(case_id: str, given: Sequence[Review], made: Sequence[Adjudication], 
         else:
             try:
                 last = made[-1].version if closed else None
-                how = Method.DISCUSSION if way == DISCUSSED else Method.SENIOR
-                adjudication.adjudicate(db, by, case_id, label, reason, last, how)
+                adjudication.adjudicate(db, by, case_id, label, reason, last, discussed=way == DISCUSSED)
             except (Incomplete, Stale, NotAvailable) as refused:
                 alert.error(sentence(refused), icon=":material/edit_note:")
                 return

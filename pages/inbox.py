@@ -35,7 +35,8 @@ def follow_up_panel() -> bool:
     if st.query_params.pop("follow_ups", None):  # who follows Home's link comes for them
         st.session_state[UNFOLDED] = True
     widgets.show_said("follow_up", st.toast)
-    shown, found = follow_ups.open_ones(db, by), follow_ups.count_open(db, by)
+    found = follow_ups.count_open(db, by)
+    shown = follow_ups.open_ones(db, by) if found.open > found.others else []
     if not shown and not found.others:
         return False
     late = any(one.due_at <= by.now for one in shown) or bool(found.left_overdue)

@@ -3,8 +3,9 @@
 import logging
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import fields
 from enum import StrEnum
 from errno import ENOSPC, EROFS
@@ -77,17 +78,16 @@ class Database:
             with self._reading.connect() as connection:
                 yield connection
             return
-        connection = shared.current = shared.current or shared.opened.enter_context(self._reading.connect())
-        shared.readers += 1
+        connection = shared.current = shared.current or self._reading.connect()
+        shared.readers[connection] += 1
         try:
             yield connection
         except DBAPIError:  # PostgreSQL takes no statement after one that failed
-            shared.current = None
+            shared.current = None if shared.current is connection else shared.current
             raise
         finally:
-            shared.readers -= 1
-            if shared.current is None:
-                shared.forget()
+            shared.readers[connection] -= 1
+            shared.close_unread()
 
     def rows(self, query: TypedReturnsRows[*Ts], given: Mapping[str, Any] | None = None) -> Sequence[Row[*Ts]]:
         """All rows that answer one question, asked by itself."""
@@ -207,15 +207,18 @@ class _Shared(threading.local):
     """
 
     def __init__(self) -> None:
-        self.wanted, self.readers = False, 0
+        self.wanted, self.readers = False, Counter[Connection]()
         self.current: Connection | None = None
-        self.opened = ExitStack()
 
     def forget(self) -> None:
         """Have the next read open a new snapshot; reads that are under way end on theirs."""
         self.current = None
-        if not self.readers:
-            self.opened.close()
+        self.close_unread()
+
+    def close_unread(self) -> None:
+        for one in [one for one, reads in self.readers.items() if not reads and one is not self.current]:
+            del self.readers[one]
+            one.close()
 
 
 Source = Database | Connection

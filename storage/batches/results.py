@@ -4,10 +4,24 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, timedelta, tzinfo
+from itertools import islice
 from math import sqrt
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, ColumnElement, Connection, Float, Row, case, cast, func, select, type_coerce
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Float,
+    Row,
+    bindparam,
+    case,
+    cast,
+    func,
+    select,
+    type_coerce,
+)
 
 from screening.datasets.rows import RejectedRow
 from screening.labels import OUTCOMES, Label
@@ -297,7 +311,9 @@ def recent_spending(db: Database, actor: Actor, pipeline: str) -> Spent | None:
         rows = conn.execute(recent.order_by(batches.c.created_at.desc()).limit(200))
         with_it = [row.id for row in rows if version_of(row.body["pipeline"]) == pipeline]
         known = standings(conn, with_it)
-        last = [one for one in with_it if known[one].totals.ended and known[one].totals.calls][:LAST]
+        likely = (one for one in with_it if known[one].totals.ended and known[one].totals.calls)
+        asked = select(screenings.c.case_id).where(screenings.c.batch_id == bindparam("one"), _ASKED).limit(1)
+        last = list(islice((one for one in likely if conn.execute(asked, {"one": one}).first()), LAST))
         of_these = screenings.c.batch_id.in_(last) & _ASKED
         calls = cast(screenings.c.calls, Float)
         sums = select(func.count(), func.sum(calls), func.sum(calls * calls)).where(of_these)

@@ -134,7 +134,8 @@ class CaseForScreening:
     """A case as its job needs it. ``flags`` were found in the text or the reply; ``seed`` is the batch's.
 
     Of a case that was begun: ``starts`` that have not ended, this one included; ``runs`` that are committed already;
-    ``stopped`` where the site's stop button is pressed.
+    ``stopped`` where the site's stop button is pressed. ``decided``: it has its outcome, as `case_for_screening` alone
+    tells.
     """
 
     case_id: str

@@ -144,14 +144,14 @@ def list_comparisons(db: Database, actor: Actor) -> tuple[Comparison, ...]:
     )
 
 
-def _compared(comparison_id: Any, case_id: Any) -> ColumnElement[bool]:
-    kept = select(comparison_outcomes.c.case_id).where(
-        comparison_outcomes.c.comparison_id == comparison_id, comparison_outcomes.c.case_id == case_id
-    )
-    return kept.exists()
-
-
 _kept = comparison_outcomes.c
+
+
+def _compared(comparison_id: Any, case_id: Any) -> ColumnElement[bool]:
+    kept = select(_kept.case_id).where(_kept.comparison_id == comparison_id, _kept.case_id == case_id)
+    return kept.correlate_except(comparison_outcomes).exists()  # of these two, however deep it stands in a query
+
+
 _SPENT = (
     select(
         comparisons,

@@ -93,10 +93,11 @@ def export_corrected_labels(
     """
     require(by.actor, Action.EXPORT)
     query = select(batches.c.intake, configurations.c.version, configurations.c.body).join(configurations)
-    with db.write() as conn:
+    with db.read() as conn:
         if (batch := conn.execute(query.where(batches.c.id == batch_id)).first()) is None:
             raise KeyError(batch_id)
         delta = pipeline_bound(conn, batch_id, batch.body)
+    with db.write() as conn:
         version = dataset_version(conn, batch_id, as_of)
         told: dict[str, str | int | bool] = {"kind": "corrected", "version": version.name, "as_of": version.as_of}
         append(conn, by, "exported", batch_id, told | {"text": with_text})

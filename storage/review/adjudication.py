@@ -20,10 +20,18 @@ from storage.review.follow_ups import For, open_follow_up
 from storage.review.program_texts import tell_again
 from storage.schema.engine import screenings
 from storage.schema.intake import cases
-from storage.schema.review import LATER_REVIEW, adjudications, inbox_entries, reviews, second_review_requests, skips
+from storage.schema.review import (
+    LATER_REVIEW,
+    UNASSIGNED,
+    adjudications,
+    inbox_entries,
+    reviews,
+    second_review_requests,
+    skips,
+)
 from storage.schema.site import accounts
 from storage.settings_store import SecondReviewRule, SiteSettings
-from storage.site.accounts import UNASSIGNED, reads_cases
+from storage.site.accounts import reads_cases
 from storage.visibility import is_erased, see_reviews
 
 
@@ -247,7 +255,8 @@ def adjudicate(
     label: ReviewLabel,
     reason: str,
     based_on: int | None = None,
-    way: Method = Method.SENIOR,
+    *,
+    discussed: bool = False,
 ) -> Adjudication:
     """A senior's decision on an open case; with ``based_on``, the version that they were looking at, a new one of the
     label of a closed case. Pressed twice is once. Raises Incomplete, Stale, and NotAvailable where it is not open, or
@@ -256,7 +265,7 @@ def adjudicate(
     require(by.actor, Action.ADJUDICATE)
     if not reason.strip():
         raise Incomplete("say why")
-    method = way if based_on is None else Method.AMENDMENT
+    method = Method.AMENDMENT if based_on is not None else Method.DISCUSSION if discussed else Method.SENIOR
     with db.write() as conn:
         entry, made = lock_entry(conn, case_id), versions_in(conn, case_id)
         this = by.id, label, method, reason.strip()

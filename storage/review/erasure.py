@@ -18,10 +18,9 @@ from storage.review.follow_ups import is_listed
 from storage.schema.columns import ERASED, metadata, new_id
 from storage.schema.engine import screenings
 from storage.schema.intake import batches, cases, pending_cases, rejected_rows
-from storage.schema.review import acknowledgements, drafts, erasure_requests, follow_ups, inbox_entries
+from storage.schema.review import UNASSIGNED, acknowledgements, drafts, erasure_requests, follow_ups, inbox_entries
 from storage.schema.site import TO_SEND, audit_events, notifications, sessions
 from storage.settings_store import SiteSettings, current
-from storage.site.accounts import UNASSIGNED
 from storage.visibility import was_erased
 
 AT_ONCE = 500

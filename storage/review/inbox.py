@@ -19,8 +19,8 @@ from storage.review.adjudication import Next, Why, has_asked, request
 from storage.review.claims import Incomplete, LeaseLost, NotAvailable, has_lease, holds, is_kept_in, lock_entry
 from storage.review.evidence import add_note
 from storage.review.follow_ups import open_of
-from storage.schema import accounts, case_notes, inbox_entries, reviews, skips
-from storage.site.accounts import UNASSIGNED, reads_cases
+from storage.schema import UNASSIGNED, accounts, case_notes, inbox_entries, reviews, skips
+from storage.site.accounts import reads_cases
 from storage.visibility import was_erased
 
 _entry = inbox_entries.c

@@ -20,9 +20,18 @@ from storage.database import Database, record, upsert
 from storage.review.adjudication import Method, Next, resettle, settle, take_request_back, versions_in
 from storage.review.claims import LEASE, Claim, Incomplete, LeaseLost, NotAvailable, claim, has_lease, holds, lock_entry
 from storage.review.follow_ups import For, open_follow_up
-from storage.schema import adjudications, cases, drafts, follow_ups, inbox_entries, reviews, unblindings, undone_reviews
+from storage.schema import (
+    UNASSIGNED,
+    adjudications,
+    cases,
+    drafts,
+    follow_ups,
+    inbox_entries,
+    reviews,
+    unblindings,
+    undone_reviews,
+)
 from storage.settings_store import SiteSettings, current
-from storage.site.accounts import UNASSIGNED
 from storage.visibility import accepted_label, is_blind, is_erased, see_reviews
 
 _entry = inbox_entries.c

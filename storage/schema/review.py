@@ -62,6 +62,8 @@ index(inbox_entries, "ix_inbox_assigned", "assigned_until", where=_ASSIGNED)
 ENTERED_OTHERWISE = inbox_entries.c.sent_as.is_not(None) | inbox_entries.c.cause.is_not(None)
 """What came in without an outcome that brought it: few."""
 index(inbox_entries, "ix_inbox_otherwise", "case_id", where=ENTERED_OTHERWISE)
+UNASSIGNED = dict.fromkeys(("assignee", "assigned_by", "assigned_until", "lease_token"))
+"""What an entry says that nobody has."""
 
 case_notes = table(
     "case_notes",

@@ -24,17 +24,15 @@ from sqlalchemy import ColumnElement, Connection, Text, and_, cast, false, inser
 from screening.review.policy import REVIEWERS, Acting, Action, Actor, Role, require
 from storage.audit_log import append, serialise
 from storage.database import Database, Source, insert_once, record, writing
-from storage.schema import accounts, case_notes, inbox_entries, new_id, programs, sessions
+from storage.schema import UNASSIGNED, accounts, case_notes, inbox_entries, new_id, programs, sessions
 from storage.settings_store import SiteSettings, current
 
 TOUCH = timedelta(seconds=30)
 """Activity is written down at most this often: a page that polls does not write at every tick."""
 PREFIX: Final = "sl_"
 MOST_PER_MINUTE: Final = 10_000
-REVIEWS: Final = ("first", "second", "third")
+_REVIEWS: Final = ("first", "second", "third")
 """What a case may wait for."""
-UNASSIGNED: Final = dict.fromkeys(("assignee", "assigned_by", "assigned_until", "lease_token"))
-"""What the inbox entry of a case says that nobody has."""
 _one, _entry = programs.c, inbox_entries.c
 
 
@@ -107,12 +105,12 @@ def enter(
         account = _first_admin(conn, account or _register(conn, sign_in, now), first_admins, now)
         limits = current(conn).settings
         ended = _refusal(conn, account, sign_in, now, limits)
-        elsewhere = ended is not None and _is_elsewhere(conn, account, sign_in, now, limits)
-        if ended is None and active and _touch(conn, account, sign_in, now):
-            append(conn, account.actor.at(now), "signed_in", account.id, {})
+        if ended is None:
+            if active and _touch(conn, account, sign_in, now):
+                append(conn, account.actor.at(now), "signed_in", account.id, {})
+        elif account.roles & REVIEWERS and not _is_elsewhere(conn, account, sign_in, now, limits):
+            release_all(conn, account.actor.at(now), "session ended", holds="own")
     if ended is not None:
-        if not elsewhere and account.roles & REVIEWERS:
-            release_all(db, account.actor.at(now), "session ended", holds="own")
         raise SessionEnded(ended)
     return account.actor
 
@@ -159,10 +157,10 @@ def _register(conn: Connection, sign_in: SignIn, now: datetime) -> Account:
 
 
 def _first_admin(conn: Connection, account: Account, first_admins: Collection[str], now: datetime) -> Account:
-    if account.subject not in first_admins or not account.active:
+    if account.subject not in first_admins or not account.active or _admins(conn):
         return account
     serialise(conn)
-    if _admins(conn):
+    if _admins(conn):  # somebody became it meanwhile
         return account
     roles = sorted({*account.roles, Role.ADMIN})
     conn.execute(update(accounts).where(accounts.c.id == account.id).values(roles=roles))
@@ -182,16 +180,15 @@ def sign_out(db: Database, sign_in: SignIn, now: datetime) -> None:
             append(conn, account.actor.at(now), "signed_out", account.id, {})
 
 
-def revoke(db: Database, by: Acting, account_id: str) -> int:
-    """End all sessions of a person and return how many were open: they are refused at their next action, and what they
-    have open or on hold is given back.
+def revoke(db: Database, by: Acting, account_id: str) -> None:
+    """End all sessions of a person: they are refused at their next action, and what they have open or on hold is given
+    back.
     """
     require(by.actor, Action.MANAGE_ACCOUNTS)
     with db.write() as conn:
         ended = _end_sessions(conn, sessions.c.account_id == account_id, by.now)
         release_all(conn, _somebody(account_id).at(by.now), "session ended", holds="own")
         append(conn, by, "sessions_revoked", account_id, {"sessions": ended})
-    return ended
 
 
 def _somebody(account_id: str) -> Actor:
@@ -209,7 +206,7 @@ def set_roles(db: Database, by: Acting, account_id: str, roles: frozenset[Role])
     back: Collection[str] = () if Role.SENIOR in roles else ("third",)
     note = "is no senior any more"
     if not roles & REVIEWERS:
-        back, note = REVIEWS, "reads no cases any more"
+        back, note = _REVIEWS, "reads no cases any more"
     _change(db, by, account_id, {"roles": sorted(role.value for role in roles)}, note, back)
 
 
@@ -217,7 +214,7 @@ def set_active(db: Database, by: Acting, account_id: str, active: bool) -> None:
     """Switch an account off (its sessions end, and it gives back the cases that it has or that are kept for it) or on
     again. Raises KeyError, LastAdmin.
     """
-    _change(db, by, account_id, {"active": active}, "switched off", () if active else REVIEWS)
+    _change(db, by, account_id, {"active": active}, "switched off", () if active else _REVIEWS)
 
 
 def _change(db: Database, by: Acting, who: str, values: dict[str, Any], note: str, back: Collection[str]) -> None:
@@ -226,7 +223,8 @@ def _change(db: Database, by: Acting, who: str, values: dict[str, Any], note: st
     with db.write() as conn:
         if values.get("active") is False:
             _end_sessions(conn, sessions.c.account_id == who, by.now)
-        release_all(conn, _somebody(who).at(by.now), note, back, "all")
+        if back:
+            release_all(conn, _somebody(who).at(by.now), note, back, "all")
         serialise(conn)  # two admins who switch each other off: one of them stays
         if not conn.execute(update(accounts).where(accounts.c.id == who).values(values)).rowcount:
             raise KeyError(who)
@@ -239,7 +237,7 @@ def release_all(
     db: Source,
     by: Acting,
     note: str = "signed out",
-    reviews: Collection[str] = REVIEWS,
+    reviews: Collection[str] = _REVIEWS,
     holds: Literal["none", "own", "all"] = "none",
 ) -> None:
     """Give back what this person has open, of these reviews; with ``own`` holds also what they put on hold, with
@@ -259,7 +257,8 @@ def release_all(
         if left:
             said = {"author": by.id, "kind": "release", "handed_to": None, "note": note, "at": by.now}
             conn.execute(insert(case_notes), [{"case_id": case_id, **said} for case_id in left])
-        conn.execute(update(inbox_entries).where(_entry.case_id.in_(ids)).values(UNASSIGNED))
+        if ids:
+            conn.execute(update(inbox_entries).where(_entry.case_id.in_(ids)).values(UNASSIGNED))
         for action, count in (("released_all", len(left)), ("holds_released", len(ids) - len(left))):
             if count:
                 append(conn, by, action, None, {"cases": count})
@@ -385,7 +384,9 @@ def program_of(db: Database, token: str) -> Program:
 
 
 def require_in_force(conn: Connection, program: Program) -> None:
-    """In the transaction that writes for it: its token was not revoked meanwhile. Raises UnknownToken."""
+    """Its token was not revoked; in the transaction that writes for it, nor will be before that commits. Raises
+    UnknownToken.
+    """
     held = select(_one.id).where(_one.id == program.id, _one.revoked_at.is_(None)).with_for_update(key_share=True)
     if conn.execute(held).first() is None:
         raise UnknownToken

@@ -121,7 +121,9 @@ def last_ended(db: Source) -> datetime | None:
 
 
 def changes(conn: Connection, now: datetime) -> Mapping[Fault, tuple[bool, str | None]]:
-    """Which faults are here (True) and not kept yet or for another cause, and which are kept and over. Looks only."""
+    """Of workers and model, which faults are here (True) and not kept yet or for another cause, and which are kept and
+    over; whoever finds another one says when it is over. Looks only.
+    """
     known = {Fault(one.fault): one for one in open_faults(conn)}
     model, cause = _no_model(conn, known.get(Fault.MODEL), now)
     found = {Fault.WORKERS: (_no_worker(conn, now, lasts=Fault.WORKERS in known), None), Fault.MODEL: (model, cause)}

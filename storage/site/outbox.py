@@ -222,7 +222,8 @@ def collect(db: Database, now: datetime) -> int:
 
 
 def _waiting(event: str, now: datetime) -> Select[Any]:
-    """The cases of which there is something to tell: the ``priority`` of each, and the moment ``since`` when it is new.
+    """The cases of which there is something to tell: the ``priority`` of each, and ``since``, the last moment that
+    makes it new to whoever was told before it.
 
     An arrival is told of an urgent case until somebody has opened it. A target that passes is told of a case that
     nobody has read and nobody has open, so also of an urgent one that was opened and given back: nobody would hear of
@@ -234,8 +235,8 @@ def _waiting(event: str, now: datetime) -> Select[Any]:
         late = select(_late.case_id, priority, func.max(_late.due_at, type_=Moment).label("since"))
         return late.where(_late.closed_at.is_(None), _late.due_at <= now).group_by(_late.case_id)
     urgent = _entry.priority <= Priority.P1
-    given_back = case((urgent, _entry.last_opened_at)).label("since")  # of an arrival nobody opened it
-    entries = select(_entry.case_id, _entry.priority, given_back).where(_entry.closed_at.is_(None))
+    opened = case((urgent, _entry.last_opened_at)).label("since")  # of an arrival nobody opened it
+    entries = select(_entry.case_id, _entry.priority, opened).where(_entry.closed_at.is_(None))
     if event == ARRIVED:
         return entries.where(urgent, _entry.first_opened_at.is_(None))
     free = or_(_entry.lease_token.is_(None), _entry.assigned_until <= now)

@@ -117,7 +117,7 @@ async def test_each_case_once_by_one_worker_at_a_time_and_by_another_soon_after_
 
 
 async def test_what_was_erased_is_not_asked_of_a_second_pipeline(db: Database) -> None:
-    _begin(db, await screened(db, 12))
+    _begin(db, batch_id := await screened(db, 12))
     comparing = _comparing(db)
     assert await comparing.round() == 4
     (done, *_), left = db.values(select(comparison_outcomes.c.case_id)), next_due(db, me(), 1)
@@ -126,6 +126,8 @@ async def test_what_was_erased_is_not_asked_of_a_second_pipeline(db: Database) -
         erase(db, me(), Selection(by=By.CASE, value=case_id), "asked for by the author")
     await _rounds(comparing)
     assert (_only(db).done, _only(db).of, _only(db).running) == (11, 11, False)
+    _begin(db, batch_id, rule="certified")
+    assert [one.of for one in list_comparisons(db, LOCAL_USER)] == [10, 11]
 
 
 async def test_what_was_stopped_goes_on_when_it_is_begun_again_and_pays_for_further_texts_alone(db: Database) -> None:

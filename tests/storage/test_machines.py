@@ -41,7 +41,6 @@ from storage.batches.intake import IntakeClosed, add_rows, close_intake, resume_
 from storage.batches.pending import pending_cases
 from storage.database import Database, Stale
 from storage.review import adjudication, claims, erasure, inbox
-from storage.review.adjudication import Method
 from storage.review.claims import Claim, Incomplete, LeaseLost, NotAvailable
 from storage.review.erasure import By, NotErased, Selection
 from storage.review.evidence import reveal_evidence
@@ -257,7 +256,7 @@ class Inbox(Machine):
     def decide_as_a_senior(self, who: Actor, label: str, pick: int) -> None:
         case_id = self._any_case(pick)
         word = self.db, self._by(who), case_id, ReviewLabel(label)
-        if refused_or(adjudication.adjudicate, *word, "we talked", None, Method.DISCUSSION) is REFUSAL:
+        if refused_or(adjudication.adjudicate, *word, "we talked", discussed=True) is REFUSAL:
             versions = self._of(adjudications.c.case_id == case_id, func.max(adjudications.c.version))
             refused_or(adjudication.adjudicate, *word, "once more", versions or 0)
 

@@ -28,7 +28,7 @@ from storage.review.evidence import notes
 from storage.review.inbox import RESERVATION, RESERVATIONS, Place, Standing, assign, standing
 from storage.review.queue import State, counts, queue, reserved_cases
 from storage.review.reviews import load_draft, submit_review
-from storage.site.accounts import UNASSIGNED, release_all
+from storage.site.accounts import release_all
 from tests.databases import statements, write
 from tests.storage.inbox_cases import entry, fill, form, play, put, register, rows, site, take, vouch
 from tests.storage.people import ADMIN, ANN, BO, CY, HELEN, MINUTE, NOW, PEOPLE, RESEARCHER, SENIOR, person
@@ -99,7 +99,7 @@ def test_who_is_given_a_case_by_name_and_by_the_next_one(
 ) -> None:
     (case_id,) = fill(db)
     by, now = EVERYBODY[who], NOW + timedelta(seconds=seconds)
-    values = {**UNASSIGNED, **STANDS[stands]}
+    values = {**schema.UNASSIGNED, **STANDS[stands]}
     values |= {"assigned_until": NOW + MINUTE} if values["assignee"] else {}
     put(db, case_id, **values)
     assert may_claim(db, by, case_id, now) is named

@@ -305,7 +305,7 @@ def test_what_two_disagree_on_is_listed_for_seniors_without_labels(db: Database,
     assert (mine.reviewer, mine.review_round) == ("bo", "second"), "one's own review shows nothing of the others"
     read(db, SENIOR, form(), "c", later(5))
     assert adjudication.disagreements(db, SENIOR)[0].read_by_me
-    made = adjudicate(db, SENIOR.at(later(6)), case_id, UNSAFE, "as discussed", None, Method.DISCUSSION)
+    made = adjudicate(db, SENIOR.at(later(6)), case_id, UNSAFE, "as discussed", discussed=True)
     assert made.review_ids == ["1" * 32, "2" * 32, "c" * 32] and adjudication.disagreements(db, SENIOR) == []
     seen = reviews.reveal_reviews(db, RESEARCHER.at(later(7)), case_id)
     assert [(one.review_round, one.blind) for one in seen] == [("first", True), ("second", True), ("third", True)]
@@ -315,7 +315,7 @@ def test_one_of_two_who_disagree_does_not_decide_alone(db: Database, case_id: st
     play(db, case_id, "ann asks unsafe, sue safe 5")
     with pytest.raises(NotAvailable, match="one of the two reviewers"):
         adjudicate(db, SENIOR.at(later(3)), case_id, SAFE, "mine was right")
-    assert adjudicate(db, SENIOR.at(later(3)), case_id, UNSAFE, "with Ann", None, Method.DISCUSSION).version == 1
+    assert adjudicate(db, SENIOR.at(later(3)), case_id, UNSAFE, "with Ann", discussed=True).version == 1
     assert is_party(SENIOR, ["ann", "sue"])
     others = ((SENIOR, ["ann", "bo", "sue"]), (SENIOR, ["sue"]), (LOCAL_USER, ["local", "bo"]))
     assert not any(is_party(who, reviewers) for who, reviewers in others)
@@ -364,9 +364,9 @@ def test_a_decision_pressed_twice_is_one_and_any_other_is_refused(db: Database, 
     made = adjudicate(db, SENIOR.at(later(2)), case_id, UNSAFE, " it says so ")
     assert adjudicate(db, SENIOR.at(later(3)), case_id, UNSAFE, "it says so") == made
     others = ((HELEN, UNSAFE, "it says so"), (SENIOR, SAFE, "it says so"), (SENIOR, UNSAFE, "it says it"))
-    for who, *decision in (*others, (SENIOR, UNSAFE, "it says so", None, Method.DISCUSSION)):
+    for (who, label, why), discussed in (*((other, False) for other in others), ((SENIOR, UNSAFE, "it says so"), True)):
         with pytest.raises(NotAvailable, match="not open"):
-            adjudicate(db, who.at(later(4)), case_id, *decision)  # type: ignore[arg-type]
+            adjudicate(db, who.at(later(4)), case_id, label, why, discussed=discussed)
     reviews.revise(db, ANN.at(later(5)), case_id, form("safe", 5), "a quote", "b" * 32)
     assert adjudicate(db, SENIOR.at(later(6)), case_id, UNSAFE, "it says so").version == 2, "opened again: another one"
     assert entry(db, case_id).closed_at == later(6)
