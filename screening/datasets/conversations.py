@@ -281,11 +281,11 @@ def _cases(row: FileRow, mapping: ColumnMapping, reading: ConversationReading) -
         words = [turn.text for turn in together] or _strings(cell if found is None else found)
         yield _refused(row, refusal, words, f"row {row.row}: ")
         return
+    said = [turn.text for turn in turns if turn.role is Role.USER and turn.text.strip()]
     for at, one in enumerate(asked):
         case = replace(row.with_fields(_identity_fields(row, mapping, reading, one)), talk=one)
         if (missing := _missing(one)) is not None:
-            said = (turn.text for turn in turns if turn.role is Role.USER and turn.text.strip())
-            case = _refused(case, missing, said, f"row {row.row}: ")
+            case, said = _refused(case, missing, said, f"row {row.row}: "), []  # the words stand with the first of them
         yield replace(case, turns=() if at else turns)
 
 

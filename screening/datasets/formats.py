@@ -28,13 +28,19 @@ from screening.datasets.workbook import find_workbook
 from screening.settings import FILE_LIMITS
 
 
-def file_layout(source: Source, sheet: str | None = None) -> FileLayout:
-    """What kind of file it is, how its rows are found, and its columns: those of its header or, where it has none, all
-    names that its rows use. FileRefused for what is not read.
+def find_layout(source: Source, sheet: str | None = None) -> FileLayout:
+    """What kind of file it is, how its rows are found, and the columns of its header, where it has one. FileRefused for
+    what is not read.
     """
     layout = next(layout for reader in READERS if (layout := reader(source, sheet)) is not None)
     if sheet is not None and not layout.sheets:
         raise FileRefused(f"This is {layout.format}, not a workbook: it has no sheet {sheet!r}.")
+    return layout
+
+
+def file_layout(source: Source, sheet: str | None = None) -> FileLayout:
+    """The same, with all names that its rows use as the columns of a file without a header."""
+    layout = find_layout(source, sheet)
     names = dict.fromkeys(layout.columns)
     for row in rows_of(layout) if not names else ():
         names |= dict.fromkeys(row.fields)

@@ -12,7 +12,6 @@ from typing import Any
 from screening.datasets.conversations import words_of
 from screening.datasets.mapping import propose_mapping
 from screening.datasets.rows import (
-    CELL_LIMIT,
     Encoding,
     Fields,
     FileFormat,
@@ -27,6 +26,7 @@ from screening.datasets.rows import (
     open_source,
 )
 from screening.datasets.text_files import open_text
+from screening.settings import FILE_LIMITS
 from screening.text.unique_keys import RepeatedKey, unique_keys
 
 
@@ -190,7 +190,9 @@ def find_json(source: Source, encoding: Encoding) -> FileLayout | None:
     """The JSON that this is by its start; None where it does not begin like rows of JSON."""
     kind = None
     with open_text(source, encoding, newline="\n") as text:
-        lines = (bare for line in iter(lambda: text.readline(CELL_LIMIT), "") if (bare := line.strip(_BETWEEN_ROWS)))
+        lines = (
+            bare for line in iter(lambda: text.readline(FILE_LIMITS.row), "") if (bare := line.strip(_BETWEEN_ROWS))
+        )
         first = next(lines, "")
         if first.startswith("["):
             kind = FileFormat.JSON_ARRAY
@@ -238,9 +240,9 @@ def _record(row: int, line: int, value: object) -> FileRow:
 def _read_lines(source: Source, encoding: Encoding) -> Lines:
     decoder, row = _decoder(), 0
     with open_text(source, encoding, newline="\n") as text:
-        for number, line in enumerate(iter(lambda: text.readline(CELL_LIMIT), ""), start=1):
-            if len(line) >= CELL_LIMIT:
-                raise FileRefused(f"longer than {CELL_LIMIT:,} characters.", line=number)
+        for number, line in enumerate(iter(lambda: text.readline(FILE_LIMITS.row), ""), start=1):
+            if len(line) >= FILE_LIMITS.row:
+                raise FileRefused(f"longer than {FILE_LIMITS.row:,} characters.", line=number)
             if not (bare := line.strip(_BETWEEN_ROWS)):
                 yield None
                 continue
@@ -356,7 +358,7 @@ class _Window:
                 self.line += self._buffer.count("\n", self._position, end)
                 self._position = end
                 return value
-            if len(self._buffer) > CELL_LIMIT:
+            if len(self._buffer) > FILE_LIMITS.row:
                 raise FileRefused("damaged JSON, or an object that is too large, begins here.", line=self.line)
             self._grow()
 
@@ -388,14 +390,14 @@ def _read_samples(source: Source) -> Lines:
     with damage_refused(FileFormat.INSPECT_LOG):
         for row, content in enumerate(sample_files(source), start=1):
             try:
-                found = _record(row, row, json.loads(content)) if len(content) <= CELL_LIMIT else None
+                found = _record(row, row, json.loads(content)) if len(content) <= FILE_LIMITS.row else None
                 said = "the sample is larger than is read at all"
             except (ValueError, RecursionError):
                 found, said = None, "the sample is not a complete JSON object"
             yield found or FileRow(row, row, {}, Reason.NOT_JSON, said)
 
 
-def sample_files(source: Source, largest: int = CELL_LIMIT) -> Iterator[bytes]:
+def sample_files(source: Source, largest: int = FILE_LIMITS.row) -> Iterator[bytes]:
     """The JSON of each sample, in the order of their names; of one larger than ``largest`` a byte more than that."""
     with open_source(source) as stream, zipfile.ZipFile(stream) as archive:
         for name in sorted(one for one in archive.namelist() if one.startswith("samples/")):

@@ -287,7 +287,9 @@ class _Survey:
         read = mapping.columns()
         self.unread = tuple(name for name in layout.columns if name not in read)
         looked_at = (name for name in self.unread if name not in mapping.unread and known_as(name) not in DERIVED)
-        self._unread = [_UnreadColumn(name) for name in looked_at]
+        talk = mapping.conversation
+        labeled = mapping.label is not None or (talk is not None and talk.reply_label is not None)
+        self._unread = [_UnreadColumn(name, may_be_label=not labeled) for name in looked_at]
 
     def look(self, line: FileRow | None) -> None:
         """At a line of the file, before conversations are put together."""
@@ -361,10 +363,8 @@ class _Survey:
         """ColumnsUnclear where an unread column holds sentences or an outright statement of risk, or looks like the
         label.
         """
-        reading = self.mapping.conversation
-        labeled = self.mapping.label is not None or (reading is not None and reading.reply_label is not None)
         sentences = [column.name for column in self._unread if column.states_risk or column.holds_sentences()]
-        labels = [column.name for column in self._unread if not labeled and column.looks_like_label()]
+        labels = [column.name for column in self._unread if column.looks_like_label()]
         if sentences:
             what = f"{'A column' if len(sentences) == 1 else 'Columns'} of sentences would not be read"
             do = "Join it to the text, or say that it stays unread."
@@ -480,13 +480,13 @@ class _Survey:
 class _UnreadColumn:
     """A column that nobody reads, looked at while the rows go by."""
 
-    def __init__(self, name: str) -> None:
-        self.name, self.states_risk = name, False
+    def __init__(self, name: str, *, may_be_label: bool) -> None:
+        self.name, self.states_risk, self._may_be_label = name, False, may_be_label
         self._filled, self._sentences, self._values = 0, Counter[int](), set[str]()
 
     def look(self, cell: str) -> None:
         self._filled += 1
-        if len(self._values) <= FEW_VALUES:
+        if self._may_be_label and len(self._values) <= FEW_VALUES:
             self._values.add((label_of(cell) or "").strip().casefold())
         words, seen = len(cell.split(maxsplit=2)), self._sentences
         if words > 1 and not isinstance(cell, Nested) and len(seen) < SENTENCES_COUNTED and is_sentence(cell):

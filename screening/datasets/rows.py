@@ -18,8 +18,6 @@ from screening.settings import FILE_LIMITS
 from screening.text.conversation import Conversation, Thread, Turn
 from screening.text.received import ReceivedText
 
-CELL_LIMIT = FILE_LIMITS.row
-
 Source = Path | bytes
 """A file on disk, or the whole content."""
 
@@ -234,9 +232,9 @@ class FileRow:
         return replace(self, fields=self.fields | changed)
 
     def characters(self) -> int:
-        """Of all that it holds."""
-        turns = self.talk.turns if self.talk else self.turns
-        cells = (*self.cells, *self.fields.values(), *(turn.text for turn in turns))
+        """Of its cells, and the turns of its case: those of an incomplete conversation stand in each of its rows."""
+        turns = self.talk.turns if self.talk else ()
+        cells = (*(self.fields.values() or self.cells), *(turn.text for turn in turns))
         return sum(len(cell) for cell in cells if cell)
 
 

@@ -11,7 +11,6 @@ from functools import partial
 
 from screening.datasets.mapping import is_known
 from screening.datasets.rows import (
-    CELL_LIMIT,
     SEPARATORS,
     WORDS,
     Encoding,
@@ -25,6 +24,7 @@ from screening.datasets.rows import (
     open_source,
     unique_names,
 )
+from screening.settings import FILE_LIMITS
 
 _HEAD, _CHUNK, _SAMPLE = 1 << 12, 1 << 20, 1 << 18
 _SIGNATURES = {start.encode("latin-1"): name for name, starts in WORDS["no_rows"].items() for start in starts}
@@ -163,7 +163,7 @@ Records = Iterator[tuple[int, int, list[str]]]
 def find_delimited(source: Source, encoding: Encoding) -> FileLayout:
     """The separator (a ``sep=`` line, else the best fit) and the header. FileRefused without a usable header."""
     with open_text(source, encoding, newline="\n") as text:
-        first, second = text.readline(CELL_LIMIT), text.readline(CELL_LIMIT)
+        first, second = text.readline(FILE_LIMITS.row), text.readline(FILE_LIMITS.row)
     said = _SEP_LINE.match(first)
     # A line feed ends a line where one ends the first, for a carriage return is part of a cell then; else any does. Any
     # does too where the header alone ends in a line feed and the file in a carriage return.
@@ -236,7 +236,7 @@ def _swallows_rows(cells: list[str], separator: str) -> bool:
 
 
 def _records(source: Source, encoding: Encoding, newline: str, announced: bool, separator: str) -> Records:
-    csv.field_size_limit(CELL_LIMIT)  # the module's own limit of 131,072 would refuse texts that are merely long
+    csv.field_size_limit(FILE_LIMITS.row)  # the module's own limit of 131,072 would refuse texts that are merely long
     number = length = 0
     first, of_record = 1, list[str]()
 
@@ -244,11 +244,11 @@ def _records(source: Source, encoding: Encoding, newline: str, announced: bool, 
         nonlocal number, length
         for line in lines:
             number, length = number + 1, length + len(line)
-            if len(line) >= CELL_LIMIT:
-                raise FileRefused(f"longer than {CELL_LIMIT:,} characters.", line=number)
-            if length > CELL_LIMIT:
+            if len(line) >= FILE_LIMITS.row:
+                raise FileRefused(f"longer than {FILE_LIMITS.row:,} characters.", line=number)
+            if length > FILE_LIMITS.row:
                 raise FileRefused(
-                    f"a row begins here that is longer than {CELL_LIMIT:,} characters; is a quote never closed?",
+                    f"a row begins here that is longer than {FILE_LIMITS.row:,} characters; is a quote never closed?",
                     line=first,
                 )
             inside = line.rstrip("\r\n")
@@ -256,7 +256,7 @@ def _records(source: Source, encoding: Encoding, newline: str, announced: bool, 
             yield of_record[-1]
 
     with open_text(source, encoding, newline=newline) as text:
-        lines = numbered(iter(lambda: text.readline(CELL_LIMIT), ""))
+        lines = numbered(iter(lambda: text.readline(FILE_LIMITS.row), ""))
         if announced:
             next(lines)
         reader = csv.reader(lines, delimiter=separator, strict=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
 
-from screening.datasets.formats import file_layout, rows_of
+from screening.datasets.formats import find_layout, rows_of
 from screening.datasets.reader import Table
 from screening.datasets.rows import Fields, FileLayout, FileRefused, NewCase, Source, map_label, normalised_name
 from screening.evaluation.recording import Item
@@ -246,7 +246,7 @@ def published_rows(source: Source, columns: frozenset[str]) -> Iterator[tuple[in
 
     A published file is complete or it is not that file: here one damaged row refuses all of it.
     """
-    return _cells(file_layout(source), columns)
+    return _cells(find_layout(source), columns)
 
 
 def rows_beside(table: Table, what: str, columns: frozenset[str] = frozenset()) -> Iterator[tuple[int, Fields]]:

@@ -167,6 +167,7 @@ def test_the_oldest_turns_are_left_out_and_that_is_said_but_never_a_judged_one()
     assert Flag.TOO_LONG not in last.text.flags and last.text.model_text == "Assistant: Oh.\n\nUser: Yes."
     with pytest.raises(FileRefused, match="unpacks to more than"):  # each turn with all that was said before it
         talks(messages(*["x" * 1_000] * 800), judged=Judged.EACH_USER)
+    assert talks(*[messages("y" * 120) * 400] * 4, judged=Judged.EACH_USER, questions=BOTH[1:]) == []
 
 
 @pytest.mark.parametrize(
