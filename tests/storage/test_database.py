@@ -81,7 +81,7 @@ def test_reads_of_one_moment_share_it_until_they_write_themselves(db: Database) 
                 _add(db)
                 assert (reading.execute(COUNT).scalar(), _count(db), _in_use(db)) == (3, after, 2)
         with db.write() as writing:  # one inside a write is of the moment before it
-            writing.execute(insert(settings_versions), ROW)
+            assert _in_use(db) == 1 and writing.execute(insert(settings_versions), ROW)  # alone: others are given back
             assert _count(db) == 5
         assert _count(db) == 6
         _from_another_thread(lambda: _add(db))
