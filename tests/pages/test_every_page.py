@@ -35,7 +35,7 @@ WORDS = Path(__file__).with_name("words.txt")
 VOLATILE = re.compile(
     r"\b[0-9a-f]{32}\b|\b\d{4}-\d\d-\d\d\b|\b\d{1,2}:\d\d(:\d\d)?( [AP]M)?\b"
     r"|\b(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{1,2}\b"
-    r"|[\d,.]+ (s|min|h|d|days?|hours?|weeks?|months?|GB|MB)\b|/[^\s]*/pages\.db"
+    r"|[\d,.]+ (s|min|h|d|days?|hours?|weeks?|months?|GB|MB)\b( \d+ (h|min|s)\b)?|/[^\s]*/pages\.db"
 )
 SAID = (
     "title", "header", "subheader", "error", "warning", "info", "success", "metric", "markdown", "caption", "html",
