@@ -42,6 +42,7 @@ class Typed {
       this.known.add(input);
       const kept = keptHere(this.me, this.nameOf(input));
       if (kept?.text && !input.value) write(input, kept.text);
+      if (!kept) this.keep(input); // typed before we were here
     }
   }
 
