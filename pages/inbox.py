@@ -70,8 +70,8 @@ def overdue_words(number: int) -> str:
 def offer_left(found: Any) -> None:
     """Those that whoever had them does not see any more, for whoever reads this to take over."""
     st.text(
-        f"{count_of(found.left, 'follow-up')} with nobody{overdue_words(found.left_overdue)}: whoever had it reads no "
-        "cases any more. Which case it is you see once you take over; a review of yours is then not blinded."
+        f"{count_of(found.left, 'follow-up')} with nobody{overdue_words(found.left_overdue)}: whoever had it is no "
+        "reviewer any more. Which case it is you see once you take over; a review of yours is then not blinded."
     )
     if st.button("Take over", key="follow_ups_take_over"):
         count = follow_ups.take_over(db, context.actor_now())

@@ -120,7 +120,7 @@ class OpenPages:
         return {one.desk.case_id for one in open_ones if one.desk is not None}
 
     def give_back(self, db: Database, now: datetime) -> int:
-        """Give back what lies open in pages that are gone, looked for now and then; how many cases that was."""
+        """Release what lies open in pages that are gone, looked for now and then; how many cases that was."""
         with self._lock:
             if self._looked_at is not None and timedelta() <= now - self._looked_at < LOOK_EVERY:
                 return 0

@@ -48,7 +48,7 @@ class Act(BaseModel):
     id: HexId
     kind: Literal[
         "open", "alive", "draft", "save", "revise", "reveal", "next", "urgent", "previous", "undo", "take", "uncover",
-        "at_once", "leave", "finish", "skip", "not_me", "hold", "hand_over", "second", "take_break", "go_on", "assign",
+        "at_once", "leave", "finish", "skip", "decline", "hold", "hand_over", "second", "take_break", "go_on", "assign",
     ]  # fmt: skip
     case: HexId | None = None
     token: Token = ""
@@ -330,7 +330,7 @@ _ACTS: Mapping[str, Callable[[Here, Act], None]] = {
     "leave": lambda here, act: here.page.lay(None),
     "finish": _finish,
     "skip": _leave("Skipped. You will not be offered this case again soon.", inbox.skip),
-    "not_me": _leave("Returned to the queue. You will not be offered this case again.", inbox.decline),
+    "decline": _leave("Returned to the queue. You will not be offered this case again.", inbox.decline),
     "hold": _leave("Put on hold for you. Your note is kept.", inbox.hold),
     "hand_over": _hand_over,
     "second": _second,

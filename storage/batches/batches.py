@@ -151,7 +151,7 @@ def cancel(db: Database, by: Acting, batch_id: str) -> None:
         _require_control(conn, by, batch_id)
         conn.execute(update(batches).where(batches.c.id == batch_id).values(cancelled_at=by.now))
         lose_unused(conn, batch_id, by.now)
-        change(conn, by, batch_id, "batch_cancelled", cancelled_at=by.now, rows_missing=None)  # last: it locks the log
+        change(conn, by, batch_id, "batch_cancelled", rows_missing=None)  # last: it locks the log
 
 
 def retry_failed(db: Database, by: Acting, batch_id: str) -> int:

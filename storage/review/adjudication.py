@@ -31,7 +31,7 @@ from storage.schema.review import (
 )
 from storage.schema.site import accounts
 from storage.settings_store import SecondReviewRule, SiteSettings
-from storage.site.accounts import reads_cases
+from storage.site.accounts import is_reviewer
 from storage.visibility import is_erased, see_reviews
 
 
@@ -99,9 +99,9 @@ def _matching_rules(form: ReviewForm, settings: SiteSettings, before: ReviewLabe
 
 
 def others(conn: Connection, reviewer: Actor, case_id: str) -> bool:
-    """Whether anybody else could read it: the case never comes again to who gave it back as *not me*."""
-    declined = select(skips.c.reviewer).where(skips.c.case_id == case_id, skips.c.reason == "not_me")
-    others = reads_cases(), accounts.c.id != reviewer.id, accounts.c.id.not_in(declined)
+    """Whether anybody else could review it: the case never comes again to who declined it."""
+    declined = select(skips.c.reviewer).where(skips.c.case_id == case_id, skips.c.reason == "declined")
+    others = is_reviewer(), accounts.c.id != reviewer.id, accounts.c.id.not_in(declined)
     return conn.execute(select(accounts.c.id).where(*others)).first() is not None
 
 

@@ -84,9 +84,9 @@ def of_batch(batch: str | None) -> ColumnElement[bool]:
 
 
 def _skips(actor: Actor, now: At) -> Any:
-    """The cases that the actor skipped recently, or declined ("not me") at any time."""
+    """The cases that the actor skipped recently, or declined at any time."""
     since = now - SNOOZE if isinstance(now, datetime) else SNOOZED_SINCE
-    recent = or_(skips.c.reason == "not_me", skips.c.at > since)
+    recent = or_(skips.c.reason == "declined", skips.c.at > since)
     return select(skips.c.case_id).where(skips.c.reviewer == actor.id, recent)
 
 

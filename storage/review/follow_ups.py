@@ -24,7 +24,7 @@ from storage.database import Database, insert_once
 from storage.review.claims import NOW, Incomplete
 from storage.schema import accounts, acknowledgements, batches, cases, follow_ups, inbox_entries, screenings
 from storage.settings_store import current
-from storage.site.accounts import reads_cases
+from storage.site.accounts import is_reviewer
 from storage.visibility import is_in_review, is_yet_to_review, unblind, was_erased
 
 _one = follow_ups.c
@@ -98,7 +98,7 @@ def open_of(conn: Connection, actor: Actor, case_id: str) -> Sequence[Any]:
 
 def count_open(db: Database, by: Acting) -> Any:
     """How many are ``open``, how many of them this person may not see (``others``), and how many of those are ``left``
-    with nobody who reads cases; of each how many are overdue, as ``open_overdue``. Raises Forbidden.
+    with nobody who reviews; of each how many are overdue, as ``open_overdue``. Raises Forbidden.
     """
     require(by.actor, Action.FOLLOW_UP, by.id)
     return db.row(_counted(by.actor), {"now": by.now})
@@ -126,8 +126,8 @@ def _counted(actor: Actor) -> Select[Any]:
 
 
 def _is_left() -> ColumnElement[bool]:
-    """The condition that whoever was to see to it reads no cases any more, or is switched off."""
-    return ~exists().where(accounts.c.id == _one.who, reads_cases())
+    """The condition that whoever was to see to it is no reviewer any more, or is switched off."""
+    return ~exists().where(accounts.c.id == _one.who, is_reviewer())
 
 
 def take_over(db: Database, by: Acting) -> int:
@@ -155,7 +155,7 @@ def hand_to(db: Database, by: Acting, follow_up_id: int, to: str, note: str) -> 
     """Have a colleague see to it from now on. Raises Forbidden, NotOpen, Incomplete, KeyError for no such person."""
     with db.write() as conn:
         case_id, said = _require_open(conn, by.actor, follow_up_id, note)
-        if conn.execute(select(accounts.c.id).where(accounts.c.id == to, reads_cases())).first() is None:
+        if conn.execute(select(accounts.c.id).where(accounts.c.id == to, is_reviewer())).first() is None:
             raise KeyError(to)
         conn.execute(update(follow_ups).where(_one.id == follow_up_id).values(note=said))
         _give(conn, by, follow_up_id, case_id, to)

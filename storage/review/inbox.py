@@ -20,7 +20,7 @@ from storage.review.claims import Incomplete, LeaseLost, NotAvailable, has_lease
 from storage.review.evidence import add_note
 from storage.review.follow_ups import open_of
 from storage.schema import UNASSIGNED, accounts, case_notes, inbox_entries, reviews, skips
-from storage.site.accounts import reads_cases
+from storage.site.accounts import is_reviewer
 from storage.visibility import was_erased
 
 _entry = inbox_entries.c
@@ -52,7 +52,7 @@ def skip(db: Database, by: Acting, case_id: str, token: str, note: str = "", rea
 
 def decline(db: Database, by: Acting, case_id: str, token: str, note: str = "") -> None:
     """Give the case back for good, without a reason and at any priority: nobody has to read what they cannot."""
-    skip(db, by, case_id, token, note.strip() or "declined", reason="not_me")
+    skip(db, by, case_id, token, note.strip() or "declined", reason="declined")
 
 
 def hold(db: Database, by: Acting, case_id: str, token: str, note: str) -> datetime:
@@ -112,7 +112,7 @@ def _keep_for(conn: Connection, by: Acting, case_id: str, priority: Priority, to
 
 def is_senior(conn: Connection, actor: Actor, to: str) -> bool:
     """Whether this colleague is one. Raises NotAvailable where they read no cases."""
-    roles = conn.execute(select(accounts.c.roles).where(accounts.c.id == to, reads_cases())).scalar()
+    roles = conn.execute(select(accounts.c.roles).where(accounts.c.id == to, is_reviewer())).scalar()
     if roles is None or to == actor.id:
         raise NotAvailable("that person cannot take cases")
     return Role.SENIOR.value in roles
@@ -131,7 +131,7 @@ def obstacle(conn: Connection, entry: Any, to: str, now: datetime, *, senior: bo
     if conn.execute(select(reviews.c.id).where(reviews.c.case_id == entry.case_id, reviews.c.reviewer == to)).first():
         return "was reviewed by them already"
     said = select(skips.c.at).where(skips.c.case_id == entry.case_id, skips.c.reviewer == to)
-    return "was declined by them" if conn.execute(said.where(skips.c.reason == "not_me")).first() else ""
+    return "was declined by them" if conn.execute(said.where(skips.c.reason == "declined")).first() else ""
 
 
 def _let_go(

@@ -80,7 +80,7 @@ skips = table(
     "skips",
     case_id(primary_key=True),
     Column("reviewer", String(64), primary_key=True),
-    Column("reason", String(24), nullable=False),  # skip | not_me
+    Column("reason", String(24), nullable=False),  # skip | declined
     Column("at", Moment, nullable=False),
 )
 index(skips, "ix_skips_reviewer", "reviewer", "at")

@@ -8,7 +8,7 @@ loaded, until the person signs in anew with their institution.
 A program's token is shown once and known by a hash. What a program does is recorded under its own name; it never signs
 in, holds no role of its own at the pages, and what it may ask for is bounded by its scopes.
 
-Whoever is gone gives back the cases they have: no page of theirs need be open for that.
+The cases of whoever is gone return to the queue: no page of theirs need be open for that.
 """
 
 import hashlib
@@ -97,8 +97,8 @@ def enter(
 ) -> Actor:
     """Who this is, on every action: begins the session or renews it, which a page that only polls (not ``active``) does
     not. Unknown people get an account without roles; one of ``first_admins`` becomes admin while there is none. Raises
-    SessionEnded, and what they have open or on hold is given back unless they are signed in elsewhere: an old page that
-    is opened or awakes takes nothing from the desk they sit at.
+    SessionEnded, and what they have open or on hold returns to the queue unless they are signed in elsewhere: an old
+    page that is opened or awakes takes nothing from the desk they sit at.
     """
     with db.write() as conn:
         account = _account_of(conn, sign_in)
@@ -169,7 +169,7 @@ def _first_admin(conn: Connection, account: Account, first_admins: Collection[st
 
 
 def sign_out(db: Database, sign_in: SignIn, now: datetime) -> None:
-    """End this sign-in's session, also one that was never used, and give back what the person has open or on hold."""
+    """End this sign-in's session, also one that was never used, and release what the person has open or on hold."""
     with db.write() as conn:
         account = _account_of(conn, sign_in)
         if account is not None:
@@ -181,8 +181,8 @@ def sign_out(db: Database, sign_in: SignIn, now: datetime) -> None:
 
 
 def revoke(db: Database, by: Acting, account_id: str) -> None:
-    """End all sessions of a person: they are refused at their next action, and what they have open or on hold is given
-    back.
+    """End all sessions of a person: they are refused at their next action, and what they have open or on hold returns
+    to the queue.
     """
     require(by.actor, Action.MANAGE_ACCOUNTS)
     with db.write() as conn:
@@ -200,25 +200,26 @@ def _end_sessions(conn: Connection, which: ColumnElement[bool], now: datetime) -
 
 
 def set_roles(db: Database, by: Acting, account_id: str, roles: frozenset[Role]) -> None:
-    """What a person may do from now on, sessions that are open included. Who reads no cases any more gives back theirs,
-    and who is no senior any more the third reviews, with those that a colleague gave them. Raises KeyError, LastAdmin.
+    """What a person may do from now on, sessions that are open included. Who is no reviewer any more releases their
+    cases, and who is no senior any more the third reviews, with those that a colleague transferred to them. Raises
+    KeyError, LastAdmin.
     """
     back: Collection[str] = () if Role.SENIOR in roles else ("third",)
     note = "is no senior any more"
     if not roles & REVIEWERS:
-        back, note = _REVIEWS, "reads no cases any more"
+        back, note = _REVIEWS, "is no reviewer any more"
     _change(db, by, account_id, {"roles": sorted(role.value for role in roles)}, note, back)
 
 
 def set_active(db: Database, by: Acting, account_id: str, active: bool) -> None:
-    """Switch an account off (its sessions end, and it gives back the cases that it has or that are kept for it) or on
+    """Switch an account off (its sessions end, and it releases the cases that it has or that are kept for it) or on
     again. Raises KeyError, LastAdmin.
     """
     _change(db, by, account_id, {"active": active}, "switched off", () if active else _REVIEWS)
 
 
 def _change(db: Database, by: Acting, who: str, values: dict[str, Any], note: str, back: Collection[str]) -> None:
-    """What they have of the reviews in ``back`` is given back, with this note."""
+    """What they have of the reviews in ``back`` returns to the queue, with this note."""
     require(by.actor, Action.MANAGE_ACCOUNTS)
     with db.write() as conn:
         if values.get("active") is False:
@@ -240,8 +241,9 @@ def release_all(
     reviews: Collection[str] = _REVIEWS,
     holds: Literal["none", "own", "all"] = "none",
 ) -> None:
-    """Give back what this person has open, of these reviews; with ``own`` holds also what they put on hold, with
-    ``all`` what a colleague gave them too. In a transaction it comes after sessions, and before what needs the log.
+    """Return to the queue what this person has open of these reviews; with ``own`` holds also what they put on hold,
+    with ``all`` what a colleague transferred to them too. In a transaction it comes after sessions, and before what
+    needs the log.
     """
     kept_too = {"none": false(), "own": _entry.assigned_by == by.id, "all": true()}[holds]
     theirs = select(_entry.case_id, _entry.lease_token).where(
@@ -270,14 +272,14 @@ def list_accounts(db: Database, actor: Actor) -> tuple[Account, ...]:
 
 
 def colleagues(db: Database, actor: Actor) -> tuple[Actor, ...]:
-    """Other people who can read cases, to whom a case may be handed."""
+    """Other reviewers, to whom a case may be transferred."""
     require(actor, Action.CLAIM_NEXT)
-    others = select(accounts).where(reads_cases(), accounts.c.id != actor.id).order_by(accounts.c.display_name)
+    others = select(accounts).where(is_reviewer(), accounts.c.id != actor.id).order_by(accounts.c.display_name)
     return tuple(_account(row).actor for row in db.rows(others))
 
 
-def reads_cases() -> ColumnElement[bool]:
-    """The condition that the person of an account reads cases: it has such a role, and is not switched off."""
+def is_reviewer() -> ColumnElement[bool]:
+    """The condition that an account has a role that reviews, and is not switched off."""
     held = (cast(accounts.c.roles, Text).like(f'%"{role}"%') for role in REVIEWERS)
     return and_(accounts.c.active.is_(True), or_(*held))
 

@@ -226,7 +226,7 @@ def _waiting(event: str, now: datetime) -> Select[Any]:
     makes it new to whoever was told before it.
 
     An arrival is told of an urgent case until somebody has opened it. A target that passes is told of a case that
-    nobody has read and nobody has open, so also of an urgent one that was opened and given back: nobody would hear of
+    nobody has read and nobody has open, so also of an urgent one that was opened and released: nobody would hear of
     it any more. An urgent follow-up that is overdue is told like a P0 case, any other like a P1 case.
     """
     if event == FOLLOW_UP:

@@ -11,7 +11,7 @@ from pages.ui.http import LIVE
 from storage.schema.columns import new_id
 
 SITE = "http://localhost"
-UNDER_LEASE = ("save", "skip", "not_me", "hold", "second", "hand_over")
+UNDER_LEASE = ("save", "skip", "decline", "hold", "second", "hand_over")
 GIVEN = {"label": "unsafe", "certainty": 4, "disposition": "none"}
 
 

@@ -19,7 +19,7 @@ const WAYS_TO_LEAVE = {
   skip: ["Skip", "It goes back to the queue; you are not offered it again soon."],
   hold: ["Put on hold", "It is kept for you for a while."],
   hand_over: ["Transfer", "It is kept for your colleague for a while."],
-  not_me: ["Decline", "It goes back to the queue, and you are not offered it again. No reason is needed."],
+  decline: ["Decline", "It goes back to the queue, and you are not offered it again. No reason is needed."],
 };
 // After these the rest of the page is as it was.
 const STAYS = new Set(["open", "alive", "draft", "reveal", "second", "at_once", "uncover", "go_on"]);
@@ -419,12 +419,12 @@ export class Desk {
   away(kind) {
     if (this.stage !== "reviewing" || this.saving) return;
     const { needs_note: urgent, colleagues } = this.shown;
-    if (["skip", "not_me"].includes(kind) && !urgent) return this.leave(kind);
+    if (["skip", "decline"].includes(kind) && !urgent) return this.leave(kind);
     if (kind === "hand_over" && !colleagues.length) return this.say(this.page.nobody);
     const [title, words] = WAYS_TO_LEAVE[kind];
     const needed = urgent ? "P0 and P1 cases need a hand-off note before you leave them." : "Enter a note for the next reviewer.";
     const chosen = kind === "hand_over" && { colleagues, to: "" };
-    this.way = { kind, title, words, needed: kind === "not_me" ? "" : needed, refused: "", ...chosen };
+    this.way = { kind, title, words, needed: kind === "decline" ? "" : needed, refused: "", ...chosen };
     this.draw();
     this.dialog.showModal();
     this.dialog.querySelector("select, input").focus();
@@ -498,7 +498,7 @@ export class Desk {
       v: () => this.revise(),
       f: () => this.go("finish"),
       s: () => (this.stage === "over" ? this.once("leave") : this.away("skip")),
-      x: () => this.away("not_me"),
+      x: () => this.away("decline"),
       a: () => !this.shown?.asked && this.leave("second"),
       h: () => this.away("hold"),
       b: () => (this.data.rest ? this.once("take_break") : this.away("hand_over")),
